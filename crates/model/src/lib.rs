@@ -1,1 +1,33 @@
-//! placeholder
+//! Transformer checkpoints in Hugging Face format, run on the CPU.
+//!
+//! [`Checkpoint`] reads a folder; [`Decoder`] packs its weights and runs rows of many sequences in one forward pass,
+//! each row attending to its own path through a tree; [`KvCache`] keeps the accepted path. Logits are the same bits
+//! however many rows or threads share the pass. [`Reference`] is the slow, readable oracle.
+
+mod activation;
+mod attention;
+mod checkpoint;
+mod config;
+mod decoder;
+mod disjoint;
+mod error;
+mod files;
+mod forward;
+mod kernels;
+mod kv_cache;
+mod linear;
+mod names;
+mod pool;
+mod raw_model;
+mod rope;
+mod weights;
+
+pub use checkpoint::Checkpoint;
+pub use config::{Activation, ConfigFault, Family, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling};
+pub use decoder::{Decoder, LoadOptions};
+pub use error::{ModelError, Result};
+pub use forward::{Depth, Logits, Output, ROWS_MAX, Row, Segment, Workspace};
+pub use kv_cache::{BLOCK, KvCache};
+pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
+pub use rope::RotaryTable;
+pub use weights::Weights;

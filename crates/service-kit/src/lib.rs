@@ -1,1 +1,22 @@
-//! placeholder
+//! What every service needs and none should write twice: a listener that says
+//! in one sentence why it cannot be had, health and reflection, a graceful end,
+//! deadlines that hold for streams too, channels with named limits, and traces
+//! that follow a request through all services.
+//!
+//! It knows nothing of models, trees or the messages of any service.
+
+mod connect;
+mod deadline;
+mod deadline_layer;
+mod propagation;
+mod serve;
+mod shutdown;
+mod telemetry;
+
+pub use connect::{ConnectError, channel};
+pub use deadline::{Deadline, DeadlineError};
+pub use deadline_layer::{DeadlineLayer, DeadlineService};
+pub use propagation::{outgoing, rpc_span};
+pub use serve::{Bound, ServeError, bind};
+pub use shutdown::{ShutdownError, signal};
+pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};

@@ -1,0 +1,242 @@
+//! Tree attention: every row sees the committed positions, its ancestors in the tail, and itself.
+//!
+//! A task handles one key/value head for a few rows of one sequence. Scores against all slots come from the product
+//! kernel; each row then picks those of its own path, in the order of positions, and the weighted sum of values walks
+//! positions in the same order. A row's result therefore depends on its path alone: not on what else is in the tail,
+//! how the rows were batched, or where in the tail its ancestors lie.
+
+use std::cell::RefCell;
+
+use crate::kernels::{Kernels, LANES, Product};
+use crate::kv_cache::{BLOCK, LayerCache, Run};
+
+/// Queries that share one pass over the keys: the product kernel's best height.
+const QUERIES: usize = 12;
+
+/// Sizes of one attention layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttentionShape {
+    pub(crate) heads: usize,
+    pub(crate) kv_heads: usize,
+    pub(crate) head_dim: usize,
+    /// Key `j` is visible to query `i` only if `j + window > i`.
+    pub(crate) window: Option<usize>,
+}
+
+impl AttentionShape {
+    /// Query heads that share a key/value head.
+    pub(crate) fn group(&self) -> usize {
+        self.heads / self.kv_heads
+    }
+
+    /// Rows that one task handles.
+    pub(crate) fn rows_per_task(&self) -> usize {
+        (QUERIES / self.group()).max(1)
+    }
+}
+
+/// One sequence in a layer: what it has cached, and where its new rows stand.
+pub(crate) struct Context<'a> {
+    pub(crate) cache: &'a LayerCache,
+    /// Positions committed before this forward pass.
+    pub(crate) committed: usize,
+    /// Committed positions and tail rows, the new ones included.
+    pub(crate) slots: usize,
+    /// For each new row the slots of its path through the tail, itself last.
+    pub(crate) paths: &'a [Vec<Run>],
+}
+
+/// What one task computes: rows of the sequence, for one key/value head.
+pub(crate) struct Task<'a> {
+    pub(crate) context: &'a Context<'a>,
+    pub(crate) kv_head: usize,
+    /// First row, among the sequence's new rows.
+    pub(crate) first_row: usize,
+    /// Queries (rows, heads * head_dim with the given stride), rotated and scaled.
+    pub(crate) queries: &'a [&'a [f32]],
+}
+
+thread_local! {
+    /// Queries, scores and sums of the task at hand; kept between tasks to save the allocation.
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Scratch {
+    queries: Vec<f32>,
+    scores: Vec<f32>,
+    sums: Vec<f32>,
+}
+
+/// Clears `buffer` and makes it `len` zeros.
+fn zeros(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
+    buffer.clear();
+    buffer.resize(len, 0.0);
+    buffer
+}
+
+impl Task<'_> {
+    /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
+    pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, mut emit: impl FnMut(usize, usize, &[f32])) {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let heads = Heads { task: self, kernels, shape, stride: self.context.slots.next_multiple_of(BLOCK) };
+            let queries = heads.gather(&mut scratch.queries);
+            let scores = zeros(&mut scratch.scores, heads.count() * heads.stride);
+            let value_stride = shape.head_dim.next_multiple_of(LANES);
+            let sums = zeros(&mut scratch.sums, heads.count() * value_stride);
+            heads.score(queries, scores);
+            heads.weigh(scores);
+            heads.sum_committed(scores, sums, value_stride);
+            heads.sum_tail(scores, sums, value_stride);
+            for (q, sum) in sums.chunks_exact(value_stride).enumerate() {
+                let (row, head) = (q / shape.group(), self.kv_head * shape.group() + q % shape.group());
+                emit(row, head, &sum[..shape.head_dim]);
+            }
+        });
+    }
+}
+
+/// A task at work: its queries are the rows' heads that share the key/value head, row by row.
+struct Heads<'a> {
+    task: &'a Task<'a>,
+    kernels: &'a Kernels,
+    shape: &'a AttentionShape,
+    /// Elements between the scores of two queries.
+    stride: usize,
+}
+
+impl Heads<'_> {
+    fn rows(&self) -> usize {
+        self.task.queries.len()
+    }
+
+    fn count(&self) -> usize {
+        self.rows() * self.shape.group()
+    }
+
+    /// The paths of the task's rows.
+    fn paths(&self) -> &[Vec<Run>] {
+        &self.task.context.paths[self.task.first_row..][..self.rows()]
+    }
+
+    /// The first position that the row with path `path` sees.
+    fn first_seen(&self, path: &[Run]) -> usize {
+        let position = self.task.context.committed + path.iter().map(|run| run.len).sum::<usize>() - 1;
+        self.shape.window.map_or(0, |window| (position + 1).saturating_sub(window))
+    }
+
+    /// The first committed position that any row sees, rounded down to a block.
+    fn first_block(&self) -> usize {
+        self.paths().iter().map(|path| self.first_seen(path)).min().unwrap_or(0) / BLOCK
+    }
+
+    /// Queries side by side: (count, head_dim).
+    fn gather<'b>(&self, buffer: &'b mut Vec<f32>) -> &'b [f32] {
+        let width = self.shape.group() * self.shape.head_dim;
+        buffer.clear();
+        for row in self.task.queries {
+            buffer.extend_from_slice(&row[self.task.kv_head * width..][..width]);
+        }
+        buffer
+    }
+
+    /// `scores` (count, stride): each query against the key of each slot.
+    fn score(&self, queries: &[f32], scores: &mut [f32]) {
+        let context = self.task.context;
+        for block in self.first_block()..context.slots.div_ceil(BLOCK) {
+            let filled = (context.slots - block * BLOCK).min(BLOCK);
+            // SAFETY: (head_dim, BLOCK) keys, `count` queries of head_dim, score rows of `stride` slots; whole vectors
+            // of a partly filled block stay inside it.
+            unsafe {
+                self.kernels.product_f32(Product {
+                    x: queries.as_ptr(),
+                    x_stride: self.shape.head_dim,
+                    rows: self.count(),
+                    w: context.cache.keys(self.task.kv_head, block),
+                    w_stride: BLOCK,
+                    depth: self.shape.head_dim,
+                    vectors: filled.div_ceil(LANES),
+                    acc: scores.as_mut_ptr().add(block * BLOCK),
+                    acc_stride: self.stride,
+                });
+            }
+        }
+    }
+
+    /// Turns each query's scores into weights that sum to one, indexed by *position*: unseen positions weigh nothing,
+    /// and the scores of the row's own path through the tail follow the committed ones.
+    fn weigh(&self, scores: &mut [f32]) {
+        let (committed, group) = (self.task.context.committed, self.shape.group());
+        for (q, scores) in scores.chunks_exact_mut(self.stride).enumerate() {
+            let path = &self.paths()[q / group];
+            let mut end = committed;
+            for run in path {
+                // Slots of a path rise and start at `committed` or later, so `run.slot >= end`.
+                scores.copy_within(run.slot..run.slot + run.len, end);
+                end += run.len;
+            }
+            let first = self.first_seen(path);
+            scores[..first].fill(0.0);
+            let seen = &mut scores[first..end];
+            let total = self.kernels.softmax_terms(seen);
+            let share = 1.0 / total;
+            seen.iter_mut().for_each(|weight| *weight *= share);
+        }
+    }
+
+    /// Adds the committed values, shared by all rows.
+    fn sum_committed(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
+        let committed = self.task.context.committed;
+        for block in self.first_block()..committed.div_ceil(BLOCK) {
+            let from = block * BLOCK;
+            let depth = (committed - from).min(BLOCK);
+            self.sum_run(&weights[from..], Run { slot: from, len: depth }, sums, (self.count(), value_stride));
+        }
+    }
+
+    /// Adds the values of each row's own path through the tail.
+    fn sum_tail(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
+        let group = self.shape.group();
+        for (row, path) in self.paths().iter().enumerate() {
+            let (weights, first) = (&weights[row * group * self.stride..], self.first_seen(path));
+            let sums = &mut sums[row * group * value_stride..];
+            let mut position = self.task.context.committed;
+            for part in path.iter().flat_map(|&run| within_blocks(run)) {
+                let unseen = first.saturating_sub(position).min(part.len);
+                let seen = Run { slot: part.slot + unseen, len: part.len - unseen };
+                self.sum_run(&weights[position + unseen..], seen, sums, (group, value_stride));
+                position += part.len;
+            }
+        }
+    }
+
+    /// `sums` (queries, value_stride) += weights of a run (queries, with the scores' stride) times its values.
+    fn sum_run(&self, weights: &[f32], run: Run, sums: &mut [f32], (queries, value_stride): (usize, usize)) {
+        if run.len == 0 {
+            return;
+        }
+        assert!(weights.len() >= (queries - 1) * self.stride + run.len && sums.len() >= queries * value_stride);
+        // SAFETY: the run lies inside one block; lengths are checked above.
+        unsafe {
+            self.kernels.product_f32(Product {
+                x: weights.as_ptr(),
+                x_stride: self.stride,
+                rows: queries,
+                w: self.task.context.cache.values(self.task.kv_head, run.slot),
+                w_stride: value_stride,
+                depth: run.len,
+                vectors: value_stride / LANES,
+                acc: sums.as_mut_ptr(),
+                acc_stride: value_stride,
+            });
+        }
+    }
+}
+
+/// The parts of a run that lie in one block each.
+fn within_blocks(run: Run) -> impl Iterator<Item = Run> {
+    let end = run.slot + run.len;
+    std::iter::successors(Some(run.slot), |slot| Some((slot / BLOCK + 1) * BLOCK))
+        .take_while(move |&slot| slot < end)
+        .map(move |slot| Run { slot, len: end.min((slot / BLOCK + 1) * BLOCK) - slot })
+}

@@ -1,0 +1,298 @@
+//! The decoder on the CPU: packed weights, tree attention, one forward pass over rows of many sequences.
+
+use crate::attention::AttentionShape;
+use crate::checkpoint::Checkpoint;
+use crate::config::{Activation, ModelConfig, Norm, NormKind};
+use crate::error::{ModelError, Result};
+use crate::kernels::Kernels;
+use crate::kv_cache::{CacheShape, KvCache};
+use crate::linear::Linear;
+use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
+use crate::rope::RotaryTable;
+use candle_core::{DType, Tensor};
+
+/// What to load of a checkpoint.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// Only the first layers, under the checkpoint's own final norm and head; all when none.
+    pub layers: Option<usize>,
+}
+
+/// A model ready to run: immutable, shared by any number of [`Workspace`](crate::Workspace)s.
+pub struct Decoder {
+    pub(crate) config: ModelConfig,
+    pub(crate) embedding: Embedding,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) final_norm: NormLayer,
+    pub(crate) head: Head,
+    pub(crate) rotary: RotaryTable,
+}
+
+/// Token embeddings.
+pub(crate) enum Embedding {
+    /// The head's matrix serves both.
+    Tied,
+    /// A table (vocab, hidden) of its own.
+    Table(Table),
+}
+
+/// A row-major table in its stored type.
+pub(crate) enum Table {
+    F32(Vec<f32>),
+    Bf16(Vec<half::bf16>),
+}
+
+/// The language-model head.
+pub(crate) struct Head {
+    pub(crate) weight: Linear,
+    pub(crate) bias: Option<Vec<f32>>,
+}
+
+/// One block.
+pub(crate) struct Layer {
+    pub(crate) input_norm: NormLayer,
+    pub(crate) qkv: Linear,
+    pub(crate) qkv_bias: Option<Vec<f32>>,
+    pub(crate) qk_norm: Option<(NormLayer, NormLayer)>,
+    pub(crate) output: Biased,
+    pub(crate) post_norm: NormLayer,
+    pub(crate) mlp: Mlp,
+    pub(crate) attention: AttentionShape,
+}
+
+/// A linear layer with its bias.
+pub(crate) struct Biased {
+    pub(crate) weight: Linear,
+    pub(crate) bias: Option<Vec<f32>>,
+}
+
+/// The feed-forward part.
+pub(crate) enum Mlp {
+    /// `down(act(gate(x)) * up(x))`; gate and up share panels.
+    Gated { gate_up: Linear, gate_bias: Option<Vec<f32>>, up_bias: Option<Vec<f32>>, down: Biased },
+    /// `down(act(up(x)))`.
+    Plain { up: Biased, down: Biased },
+}
+
+/// A norm with its weights.
+pub(crate) struct NormLayer {
+    kind: Norm,
+    weight: Vec<f32>,
+    bias: Option<Vec<f32>>,
+}
+
+impl NormLayer {
+    fn load(raw: &RawNorm, kind: Norm) -> Result<Self> {
+        Ok(Self { kind, weight: floats(&raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
+    }
+
+    /// Normalises one row.
+    pub(crate) fn apply(&self, kernels: &Kernels, x: &[f32], out: &mut [f32]) {
+        let eps = self.kind.eps as f32;
+        match self.kind.kind {
+            NormKind::Rms => kernels.rms_norm(x, &self.weight, eps, out),
+            NormKind::Layer => kernels.layer_norm(x, &self.weight, eps, out),
+        }
+        if let Some(bias) = &self.bias {
+            out.iter_mut().zip(bias).for_each(|(v, b)| *v += b);
+        }
+    }
+}
+
+fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
+    Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+}
+
+impl Biased {
+    fn load(raw: &RawLinear) -> Result<Self> {
+        Ok(Self { weight: Linear::pack(&raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
+    }
+}
+
+/// The biases of stacked layers, zeros where one has none; none if none has.
+fn stacked_bias(parts: &[&RawLinear]) -> Result<Option<Vec<f32>>> {
+    if parts.iter().all(|part| part.bias.is_none()) {
+        return Ok(None);
+    }
+    let mut stacked = Vec::new();
+    for part in parts {
+        match &part.bias {
+            Some(bias) => stacked.extend(floats(bias)?),
+            None => stacked.resize(stacked.len() + part.weight.dims2()?.0, 0.0),
+        }
+    }
+    Ok(Some(stacked))
+}
+
+impl Mlp {
+    fn load(raw: &RawMlp) -> Result<Self> {
+        Ok(match raw {
+            RawMlp::Gated { gate, up, down } => Self::Gated {
+                gate_up: Linear::pair(&gate.weight, &up.weight)?,
+                gate_bias: gate.bias.as_ref().map(floats).transpose()?,
+                up_bias: up.bias.as_ref().map(floats).transpose()?,
+                down: Biased::load(down)?,
+            },
+            RawMlp::Plain { up, down } => Self::Plain { up: Biased::load(up)?, down: Biased::load(down)? },
+        })
+    }
+
+    /// The down projection, and the width of its input.
+    pub(crate) fn down(&self) -> &Biased {
+        match self {
+            Self::Gated { down, .. } | Self::Plain { down, .. } => down,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.down().weight.bytes()
+            + match self {
+                Self::Gated { gate_up, .. } => gate_up.bytes(),
+                Self::Plain { up, .. } => up.weight.bytes(),
+            }
+    }
+}
+
+impl Layer {
+    fn load(raw: &RawLayer, config: &ModelConfig, layer: usize) -> Result<Self> {
+        let head_norm = |norm: &Option<Tensor>| -> Result<Option<NormLayer>> {
+            let Some(weight) = norm else { return Ok(None) };
+            Ok(Some(NormLayer { kind: config.norm, weight: floats(weight)?, bias: None }))
+        };
+        let qk_norm = head_norm(&raw.q_norm)?.zip(head_norm(&raw.k_norm)?);
+        let qkv = [&raw.q, &raw.k, &raw.v];
+        Ok(Self {
+            input_norm: NormLayer::load(&raw.input_norm, config.norm)?,
+            qkv: Linear::stack(&qkv.map(|part| &part.weight))?,
+            qkv_bias: stacked_bias(&qkv)?,
+            qk_norm,
+            output: Biased::load(&raw.o)?,
+            post_norm: NormLayer::load(&raw.post_norm, config.norm)?,
+            mlp: Mlp::load(&raw.mlp)?,
+            attention: AttentionShape {
+                heads: config.heads,
+                kv_heads: config.kv_heads,
+                head_dim: config.head_dim,
+                window: config.windows.get(layer).copied().flatten(),
+            },
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.qkv.bytes() + self.output.weight.bytes() + self.mlp.bytes()
+    }
+}
+
+impl Table {
+    fn load(weight: &Tensor) -> Result<Self> {
+        let flat = weight.flatten_all()?;
+        Ok(match weight.dtype() {
+            DType::BF16 => Self::Bf16(flat.to_vec1()?),
+            _ => Self::F32(flat.to_dtype(DType::F32)?.to_vec1()?),
+        })
+    }
+
+    fn row(&self, row: usize, out: &mut [f32]) {
+        let range = row * out.len()..(row + 1) * out.len();
+        match self {
+            Self::F32(table) => out.copy_from_slice(&table[range]),
+            Self::Bf16(table) => out.iter_mut().zip(&table[range]).for_each(|(o, v)| *o = v.to_f32()),
+        }
+    }
+}
+
+impl Decoder {
+    /// Loads and packs a checkpoint.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the folder: files, tensors, shapes; or more layers asked for than there are.
+    pub fn load(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Self> {
+        Self::load_with_progress(checkpoint, options, |_, _| {})
+    }
+
+    /// [`Self::load`], reporting `(layers packed, layers in all)` as it goes.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn load_with_progress(
+        checkpoint: &Checkpoint,
+        options: &LoadOptions,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let config = checkpoint.config.clone();
+        let raw = RawModel::load(&config, &checkpoint.weights()?, options.layers)?;
+        let mut layers = Vec::with_capacity(raw.layers.len());
+        for (i, layer) in raw.layers.iter().enumerate() {
+            layers.push(Layer::load(layer, &config, i)?);
+            progress(i + 1, raw.layers.len());
+        }
+        let (embedding, head) = match &raw.head {
+            Some(head) => {
+                let bias = head.bias.as_ref().map(floats).transpose()?;
+                (Embedding::Table(Table::load(&raw.embedding)?), Head { weight: Linear::pack(&head.weight)?, bias })
+            }
+            None => (Embedding::Tied, Head { weight: Linear::pack(&raw.embedding)?, bias: None }),
+        };
+        let final_norm = NormLayer::load(&raw.final_norm, config.norm)?;
+        let rotary = RotaryTable::new(&config);
+        Ok(Self { config, embedding, layers, final_norm, head, rotary })
+    }
+
+    /// The model's sizes and conventions.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Layers loaded.
+    pub fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// An empty cache for one sequence of this model.
+    pub fn new_cache(&self) -> KvCache {
+        KvCache::new(CacheShape {
+            layers: self.layers.len(),
+            kv_heads: self.config.kv_heads,
+            head_dim: self.config.head_dim,
+            context: self.config.context,
+        })
+    }
+
+    /// Bytes of weights that one forward pass reads, whatever its number of rows.
+    pub fn weight_bytes(&self) -> usize {
+        self.layers.iter().map(Layer::bytes).sum::<usize>() + self.head.weight.bytes()
+    }
+
+    /// Multiply-adds of one row at `context` visible positions, as floating-point operations (two each).
+    pub fn flops(&self, context: usize) -> usize {
+        let linear = |l: &Linear| l.inputs() * l.outputs();
+        let mlp = |m: &Mlp| {
+            linear(&m.down().weight)
+                + match m {
+                    Mlp::Gated { gate_up, .. } => linear(gate_up),
+                    Mlp::Plain { up, .. } => linear(&up.weight),
+                }
+        };
+        let attention = 2 * self.config.heads * self.config.head_dim * context;
+        let layer = |l: &Layer| linear(&l.qkv) + linear(&l.output.weight) + mlp(&l.mlp) + attention;
+        2 * (self.layers.iter().map(layer).sum::<usize>() + linear(&self.head.weight))
+    }
+
+    /// The embedding of `token`.
+    pub(crate) fn embed(&self, token: u32, out: &mut [f32]) -> Result<()> {
+        let (row, vocab) = (token as usize, self.config.vocab);
+        if row >= vocab {
+            return Err(ModelError::Token { token, vocab });
+        }
+        match &self.embedding {
+            Embedding::Tied => self.head.weight.row(row, out),
+            Embedding::Table(table) => table.row(row, out),
+        }
+        Ok(())
+    }
+
+    /// The activation of the feed-forward part.
+    pub(crate) fn activation(&self) -> Activation {
+        self.config.activation
+    }
+}

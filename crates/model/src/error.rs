@@ -1,0 +1,184 @@
+//! What can go wrong between a checkpoint folder and a row of logits.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::ConfigFault;
+
+/// A failure of loading or running a model.
+///
+/// Every message is one whole sentence that names the offending value, so nothing hides in a source chain.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The operating system refused to read a file.
+    #[error("cannot read {}: {fault}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        fault: std::io::Error,
+    },
+    /// A folder lacks a file that a checkpoint needs.
+    #[error("{} has no {name}", folder.display())]
+    MissingFile {
+        /// The folder, which may itself not exist.
+        folder: PathBuf,
+        /// The file, or the alternatives, that were looked for.
+        name: &'static str,
+    },
+    /// A text file is larger than any sane one.
+    #[error("{} has {bytes} bytes, more than the {limit} that are read", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The largest size that is read.
+        limit: u64,
+    },
+    /// `config.json` or `generation_config.json` does not describe a model that can be run.
+    #[error("{}: {fault}", path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The rule that it breaks.
+        fault: ConfigFault,
+    },
+    /// A JSON file other than the configuration is malformed.
+    #[error("{}: {fault}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// The parser's message, with line and column.
+        fault: serde_json::Error,
+    },
+    /// The index of a sharded checkpoint names something that cannot be a shard beside it.
+    #[error("{}: {what}", path.display())]
+    ShardIndex {
+        /// The index.
+        path: PathBuf,
+        /// The fault, with the value.
+        what: String,
+    },
+    /// The header of a safetensors file is malformed.
+    #[error("{} is not a safetensors file: {fault}", path.display())]
+    Safetensors {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the header.
+        fault: safetensors::SafeTensorError,
+    },
+    /// A safetensors file ends before its header or its tensors do, or after them.
+    #[error("{} is truncated or overlong: its {bytes} bytes do not match its header", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: usize,
+    },
+    /// The checkpoint lacks a tensor.
+    #[error("tensor {name} is missing from the checkpoint")]
+    MissingTensor {
+        /// Its name.
+        name: String,
+    },
+    /// A tensor does not have the shape that the configuration implies.
+    #[error("{name} has shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// The tensor.
+        name: String,
+        /// The shape that the configuration implies.
+        expected: Vec<usize>,
+        /// The shape in the file.
+        found: Vec<usize>,
+    },
+    /// A tensor's elements are of a type that is not run.
+    #[error("tensor {name} has element type {found}, expected F32, F16 or BF16")]
+    Dtype {
+        /// The tensor.
+        name: String,
+        /// Its element type.
+        found: String,
+    },
+    /// More layers were asked for than the model has, or none.
+    #[error("{asked} layers were asked for, but the model has {available} and at least 1 is needed")]
+    Layers {
+        /// The number asked for.
+        asked: usize,
+        /// The number in the model.
+        available: usize,
+    },
+    /// A forward pass was given no rows.
+    #[error("a forward pass needs at least one token")]
+    NoTokens,
+    /// A token is outside the vocabulary.
+    #[error("token {token} is outside the vocabulary of {vocab}")]
+    Token {
+        /// The token.
+        token: u32,
+        /// The size of the vocabulary.
+        vocab: usize,
+    },
+    /// A position is outside the context.
+    #[error("position {position} is outside the context of {context} tokens")]
+    Position {
+        /// The position, counted from 0.
+        position: usize,
+        /// The number of positions.
+        context: usize,
+    },
+    /// A row would attend to nothing, not even itself.
+    #[error("row {row} does not see itself")]
+    Blind {
+        /// The row.
+        row: usize,
+    },
+    /// The operating system gave no memory for packed weights.
+    #[error("no memory for packed weights: {0}")]
+    Memory(std::io::Error),
+    /// A sequence would outgrow the model's context.
+    #[error("{needed} positions are needed, but the context is {context}")]
+    ContextFull {
+        /// Positions that the sequence would have, its tail included.
+        needed: usize,
+        /// The number of positions.
+        context: usize,
+    },
+    /// One forward pass was asked for more rows than it runs.
+    #[error("{rows} rows were asked for in one forward pass, the limit is {limit}")]
+    Rows {
+        /// Rows asked for.
+        rows: usize,
+        /// The most that are run.
+        limit: usize,
+    },
+    /// A parent is not a row of the cache's tail.
+    #[error("parent {row} is not one of the tail's {rows} rows")]
+    TailRow {
+        /// The parent.
+        row: usize,
+        /// Rows in the tail.
+        rows: usize,
+    },
+    /// Rows to keep are not a path of the tail.
+    #[error("tail row {row} of {rows} does not continue the path to keep")]
+    NotAPath {
+        /// The first row that is not the child of the one before it.
+        row: usize,
+        /// Rows in the tail.
+        rows: usize,
+    },
+    /// A tensor operation failed.
+    #[error("tensor operation failed: {0}")]
+    Tensor(#[from] candle_core::Error),
+}
+
+impl ModelError {
+    pub(crate) fn io(path: &Path, fault: std::io::Error) -> Self {
+        let path = path.to_owned();
+        Self::Io { path, fault }
+    }
+}
+
+/// The result of loading or running a model.
+pub type Result<T, E = ModelError> = std::result::Result<T, E>;

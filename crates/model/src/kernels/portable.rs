@@ -1,0 +1,79 @@
+//! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
+
+use super::simd::{LANES, Simd};
+
+/// Arrays of sixteen that the compiler turns into whatever vectors the target has.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+#[inline(always)]
+fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    std::array::from_fn(|i| f(a[i], b[i]))
+}
+
+impl Simd for Portable {
+    type V = [f32; LANES];
+    const ROWS_WIDE: usize = 1;
+    const ROWS_NARROW: usize = 2;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        [x; LANES]
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::V {
+        // SAFETY: the caller gives LANES readable elements.
+        unsafe { from.cast::<Self::V>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, v: Self::V) {
+        // SAFETY: the caller gives LANES writable elements.
+        unsafe { to.cast::<Self::V>().write_unaligned(v) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V) {
+        // SAFETY: the caller gives 2 * LANES readable elements.
+        let pairs = unsafe { from.cast::<[[u16; 2]; LANES]>().read_unaligned() };
+        let widen = |x: u16| f32::from_bits(u32::from(x) << 16);
+        (pairs.map(|[even, _]| widen(even)), pairs.map(|[_, odd]| widen(odd)))
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, f32::max)
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, f32::min)
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // Two roundings: a fused one would be a library call without the instruction.
+        std::array::from_fn(|i| a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    unsafe fn round(a: Self::V) -> Self::V {
+        // Adding and taking away 1.5 * 2^23 rounds to nearest even for |a| < 2^22.
+        const MAGIC: f32 = 12_582_912.0;
+        a.map(|a| (a + MAGIC) - MAGIC)
+    }
+    #[inline(always)]
+    unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
+        zip(a, n, |a, n| a * f32::from_bits(((n as i32 + 127) as u32) << 23))
+    }
+}

@@ -1,0 +1,92 @@
+//! Sixteen lanes of `f32`, whatever the instruction set.
+//!
+//! Every kernel is written once over this trait. The lane count is the same everywhere, and each lane sees the same
+//! operations in the same order, so a result depends on the instruction set (one with fused multiply-add rounds once
+//! where another rounds twice) but never on how many rows or threads share the work.
+
+/// Lanes of one vector.
+pub(crate) const LANES: usize = 16;
+
+/// One instruction set. All functions are unsafe because the processor must support it, and because they take raw
+/// pointers: `load` and `store` touch [`LANES`] elements, `load_bf16_pair` twice as many.
+pub(crate) trait Simd: Copy + 'static {
+    /// Sixteen `f32`.
+    type V: Copy;
+
+    /// Rows that a register tile holds when it is four vectors wide.
+    const ROWS_WIDE: usize;
+    /// Rows that a register tile holds when it is one or two vectors wide.
+    const ROWS_NARROW: usize;
+
+    /// All lanes `x`.
+    unsafe fn splat(x: f32) -> Self::V;
+    /// Sixteen values from memory, unaligned.
+    unsafe fn load(from: *const f32) -> Self::V;
+    /// Sixteen values to memory, unaligned.
+    unsafe fn store(to: *mut f32, v: Self::V);
+    /// Two vectors from 32 interleaved bf16: even elements, then odd ones (see [`super::interleave`]). Exact.
+    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V);
+    /// `a + b`.
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
+    /// `a - b`.
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b`.
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
+    /// `a / b`.
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    /// The larger of each lane.
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
+    /// The smaller of each lane.
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once where the instruction set can, twice where not.
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// To the nearest integer, ties to even.
+    unsafe fn round(a: Self::V) -> Self::V;
+    /// `a * 2^n` for integral `n` in -126..=127.
+    unsafe fn scale(a: Self::V, n: Self::V) -> Self::V;
+}
+
+/// Lanes of `v` as an array.
+#[inline(always)]
+pub(crate) unsafe fn to_array<S: Simd>(v: S::V) -> [f32; LANES] {
+    let mut out = [0.0; LANES];
+    // SAFETY: the array holds LANES elements.
+    unsafe { S::store(out.as_mut_ptr(), v) };
+    out
+}
+
+/// The sum of all lanes: halves are added until one is left, an order that never changes.
+#[inline(always)]
+pub(crate) unsafe fn sum<S: Simd>(v: S::V) -> f32 {
+    // SAFETY: the caller vouches for the instruction set.
+    let mut lanes = unsafe { to_array::<S>(v) };
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] += lanes[i + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// `e^x`, relative error below 2e-7 for x in -87..=88; clamped beyond.
+///
+/// `x = n ln 2 + r` with `|r| <= ln 2 / 2`, and a polynomial of degree 6 for `e^r` (Cephes' `expf` coefficients).
+#[inline(always)]
+pub(crate) unsafe fn exp<S: Simd>(x: S::V) -> S::V {
+    // SAFETY: the caller vouches for the instruction set; only lane arithmetic.
+    unsafe {
+        let x = S::min(S::max(x, S::splat(-87.0)), S::splat(88.0));
+        let n = S::round(S::mul(x, S::splat(std::f32::consts::LOG2_E)));
+        let r = S::fma(n, S::splat(-0.693_359_4), x);
+        let r = S::fma(n, S::splat(2.121_944_4e-4), r);
+        let mut p = S::splat(1.987_569_1e-4);
+        for c in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+            p = S::fma(p, r, S::splat(c));
+        }
+        let r2 = S::mul(r, r);
+        let e = S::add(S::fma(p, r2, r), S::splat(1.0));
+        S::scale(e, n)
+    }
+}

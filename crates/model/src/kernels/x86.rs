@@ -1,0 +1,161 @@
+//! AVX-512 and AVX2 with FMA.
+
+use std::arch::x86_64::*;
+
+use super::simd::Simd;
+
+/// One 512-bit register a vector.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512;
+
+/// Two 256-bit registers a vector.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2;
+
+// SAFETY (all functions of both sets): the dispatcher in `super` offers a set only where the processor has it, and
+// pointers hold what the trait asks for.
+impl Simd for Avx512 {
+    type V = __m512;
+    // 32 registers: 6 x 4 or 12 x 2 accumulators, the weights, and one for the row's value.
+    const ROWS_WIDE: usize = 6;
+    const ROWS_NARROW: usize = 12;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::V {
+        unsafe { _mm512_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, v: Self::V) {
+        unsafe { _mm512_storeu_ps(to, v) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V) {
+        unsafe {
+            let pairs = _mm512_loadu_si512(from.cast());
+            let even = _mm512_slli_epi32::<16>(pairs);
+            let odd = _mm512_and_si512(pairs, _mm512_set1_epi32(0xFFFF_0000_u32 as i32));
+            (_mm512_castsi512_ps(even), _mm512_castsi512_ps(odd))
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn round(a: Self::V) -> Self::V {
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+    #[inline(always)]
+    unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
+        unsafe { _mm512_scalef_ps(a, n) }
+    }
+}
+
+#[inline(always)]
+unsafe fn both(a: [__m256; 2], b: [__m256; 2], f: impl Fn(__m256, __m256) -> __m256) -> [__m256; 2] {
+    [f(a[0], b[0]), f(a[1], b[1])]
+}
+
+impl Simd for Avx2 {
+    type V = [__m256; 2];
+    // 16 registers: 1 x 8 or 3 x 4 accumulators.
+    const ROWS_WIDE: usize = 1;
+    const ROWS_NARROW: usize = 3;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe { [_mm256_set1_ps(x); 2] }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::V {
+        unsafe { [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))] }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, v: Self::V) {
+        unsafe {
+            _mm256_storeu_ps(to, v[0]);
+            _mm256_storeu_ps(to.add(8), v[1]);
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V) {
+        unsafe {
+            let low = _mm256_loadu_si256(from.cast());
+            let high = _mm256_loadu_si256(from.add(16).cast());
+            let mask = _mm256_set1_epi32(0xFFFF_0000_u32 as i32);
+            let even = |v| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(v));
+            let odd = |v| _mm256_castsi256_ps(_mm256_and_si256(v, mask));
+            ([even(low), even(high)], [odd(low), odd(high)])
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { both(a, b, |a, b| _mm256_add_ps(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { both(a, b, |a, b| _mm256_sub_ps(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { both(a, b, |a, b| _mm256_mul_ps(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { both(a, b, |a, b| _mm256_div_ps(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { both(a, b, |a, b| _mm256_max_ps(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { both(a, b, |a, b| _mm256_min_ps(a, b)) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+    }
+    #[inline(always)]
+    unsafe fn round(a: Self::V) -> Self::V {
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+        unsafe { [_mm256_round_ps::<NEAREST>(a[0]), _mm256_round_ps::<NEAREST>(a[1])] }
+    }
+    #[inline(always)]
+    unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
+        unsafe {
+            both(a, n, |a, n| {
+                let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+                _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)))
+            })
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Linear layers, packed once at load.
+//!
+//! The weight matrix (out, in) is cut into panels of [`PANEL`] outputs; a panel holds, for each input, the weights of
+//! its outputs side by side. One pass over the panels serves any number of rows and reads every weight once.
+
+use candle_core::{DType, Tensor};
+use half::bf16;
+use memmap2::{Advice, MmapMut, MmapOptions};
+
+use crate::error::ModelError;
+use crate::kernels::{Kernels, LANES, Product, interleave};
+use crate::pool::Pool;
+
+/// Outputs of one panel.
+pub(crate) const PANEL: usize = 64;
+
+/// One output of a packed layer: row `row` of the matrix `source`.
+pub(crate) type OutputRow = Option<(usize, usize)>;
+
+/// A packed weight matrix without bias.
+pub(crate) struct Linear {
+    inputs: usize,
+    outputs: usize,
+    panels: Panels,
+}
+
+enum Panels {
+    F32(Pages<f32>),
+    Bf16(Pages<u16>),
+}
+
+impl Linear {
+    /// Packs one matrix (out, in).
+    pub(crate) fn pack(weight: &Tensor) -> Result<Self, ModelError> {
+        Self::stack(&[weight])
+    }
+
+    /// Packs several matrices of one input width, their outputs one after the other.
+    pub(crate) fn stack(weights: &[&Tensor]) -> Result<Self, ModelError> {
+        let mut order = Vec::new();
+        for (source, weight) in weights.iter().enumerate() {
+            order.extend((0..weight.dims2()?.0).map(|row| Some((source, row))));
+        }
+        Self::pack_rows(weights, &order)
+    }
+
+    /// Packs two matrices of one shape so that every panel holds half a panel of each: its outputs can be combined
+    /// (a gate with what it gates) by the task that computes them.
+    pub(crate) fn pair(first: &Tensor, second: &Tensor) -> Result<Self, ModelError> {
+        let (rows, half) = (first.dims2()?.0, PANEL / 2);
+        let within = |row: usize| (row < rows).then_some(row);
+        let order: Vec<OutputRow> = (0..rows.div_ceil(half) * PANEL)
+            .map(|o| within(o / PANEL * half + o % half).map(|row| (o / half % 2, row)))
+            .collect();
+        Self::pack_rows(&[first, second], &order)
+    }
+
+    fn pack_rows(weights: &[&Tensor], order: &[OutputRow]) -> Result<Self, ModelError> {
+        let inputs = weights[0].dims2()?.1;
+        let panels = if weights.iter().all(|w| w.dtype() == DType::BF16) {
+            let rows = weights.iter().map(|w| w.flatten_all()?.to_vec1::<bf16>()).collect::<candle_core::Result<Vec<Vec<bf16>>>>()?;
+            let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i].to_bits();
+            Panels::Bf16(fill(inputs, order, at, |o| o / PANEL * PANEL + interleave(o % PANEL))?)
+        } else {
+            let to_f32 = |w: &&Tensor| w.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
+            let rows = weights.iter().map(to_f32).collect::<Result<Vec<_>, _>>()?;
+            let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i];
+            Panels::F32(fill(inputs, order, at, |o| o)?)
+        };
+        Ok(Self { inputs, outputs: order.len(), panels })
+    }
+
+    /// Width of a row of input.
+    pub(crate) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Width of a row of output.
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Bytes that one forward pass reads.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.panels {
+            Panels::F32(w) => size_of_val(w.as_slice()),
+            Panels::Bf16(w) => size_of_val(w.as_slice()),
+        }
+    }
+
+    /// Computes `x` (rows, inputs) times the matrix and hands each finished piece to `emit(row, first output,
+    /// values)`: at most [`PANEL`] values, possibly from several threads at once, each output once.
+    pub(crate) fn forward(
+        &self,
+        (pool, kernels): (&mut Pool, &Kernels),
+        x: &[f32],
+        emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
+    ) {
+        let rows = x.len() / self.inputs;
+        pool.run(self.outputs.div_ceil(PANEL), &|panel| {
+            let first = panel * PANEL;
+            let width = PANEL.min(self.outputs - first);
+            for from in (0..rows).step_by(ROWS_AT_ONCE) {
+                let count = ROWS_AT_ONCE.min(rows - from);
+                let mut acc = [0.0; ROWS_AT_ONCE * PANEL];
+                self.panel(kernels, panel, &x[from * self.inputs..(from + count) * self.inputs], &mut acc);
+                for (r, values) in acc.chunks_exact(PANEL).take(count).enumerate() {
+                    emit(from + r, first, &values[..width]);
+                }
+            }
+        });
+    }
+
+    /// One panel times some rows of `x`, into rows of [`PANEL`].
+    fn panel(&self, kernels: &Kernels, panel: usize, x: &[f32], acc: &mut [f32]) {
+        let from = panel * PANEL * self.inputs;
+        // SAFETY: `x` holds whole rows, `acc` a row of PANEL for each, the slice below the whole panel.
+        unsafe {
+            match &self.panels {
+                Panels::F32(w) => kernels.product_f32(self.product(x, &w.as_slice()[from..], acc)),
+                Panels::Bf16(w) => kernels.product_bf16(self.product(x, &w.as_slice()[from..], acc)),
+            }
+        }
+    }
+
+    fn product<W>(&self, x: &[f32], w: &[W], acc: &mut [f32]) -> Product<W> {
+        let rows = x.len() / self.inputs;
+        assert!(w.len() >= PANEL * self.inputs && acc.len() >= rows * PANEL, "panel and accumulators are whole");
+        Product {
+            x: x.as_ptr(),
+            x_stride: self.inputs,
+            rows,
+            w: w.as_ptr(),
+            w_stride: PANEL,
+            depth: self.inputs,
+            vectors: PANEL / LANES,
+            acc: acc.as_mut_ptr(),
+            acc_stride: PANEL,
+        }
+    }
+
+    /// The weights of output `o`, as stored: row `o` of an embedding that shares its matrix with the head.
+    pub(crate) fn row(&self, o: usize, out: &mut [f32]) {
+        let (panel, o) = (o / PANEL * PANEL * self.inputs, o % PANEL);
+        match &self.panels {
+            Panels::F32(w) => {
+                out.iter_mut().enumerate().for_each(|(i, v)| *v = w.as_slice()[panel + i * PANEL + o]);
+            }
+            Panels::Bf16(w) => {
+                let at = |i: usize| w.as_slice()[panel + i * PANEL + interleave(o)];
+                out.iter_mut().enumerate().for_each(|(i, v)| *v = bf16::from_bits(at(i)).to_f32());
+            }
+        }
+    }
+}
+
+/// Rows that one task multiplies before it hands them on: a multiple of every register tile's height.
+const ROWS_AT_ONCE: usize = 24;
+
+/// Lays out the panels: `at` gives a weight, `slot` the place of an output among all outputs of an input.
+fn fill<T: Copy + Default>(
+    inputs: usize,
+    order: &[OutputRow],
+    at: impl Fn((usize, usize), usize) -> T,
+    slot: impl Fn(usize) -> usize,
+) -> Result<Pages<T>, ModelError> {
+    let mut pages = Pages::new(order.len().div_ceil(PANEL) * PANEL * inputs)?;
+    let packed = pages.as_mut_slice();
+    for (o, source) in order.iter().enumerate() {
+        let Some(source) = *source else { continue };
+        let slot = slot(o);
+        let panel = slot / PANEL * PANEL * inputs + slot % PANEL;
+        (0..inputs).for_each(|i| packed[panel + i * PANEL] = at(source, i));
+    }
+    Ok(pages)
+}
+
+/// Zeroed memory of its own pages, huge ones where the system has them: a decode step walks all of it, and small pages
+/// cost it address translations.
+struct Pages<T> {
+    map: MmapMut,
+    len: usize,
+    kind: std::marker::PhantomData<T>,
+}
+
+impl<T: Copy + Default> Pages<T> {
+    fn new(len: usize) -> Result<Self, ModelError> {
+        let map = MmapOptions::new().len((len * size_of::<T>()).max(1)).map_anon().map_err(ModelError::Memory)?;
+        #[cfg(target_os = "linux")]
+        // Advice only: small pages work as well.
+        let _ = map.advise(Advice::HugePage);
+        Ok(Self { map, len, kind: std::marker::PhantomData })
+    }
+
+    fn as_slice(&self) -> &[T] {
+        // SAFETY: the map is page-aligned, holds `len` elements, and zero bits are a value of f32 and u16.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast(), self.len) }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [T] {
+        // SAFETY: as above, and borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().cast(), self.len) }
+    }
+}

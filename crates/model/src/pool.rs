@@ -1,0 +1,202 @@
+//! Fork and join for kernels of a few microseconds.
+//!
+//! A decode step is some sixty short parallel regions. General pools take 5 to 20 microseconds to start one; here the
+//! helpers spin between regions of one forward pass and park only when none came for a while, so a region starts in
+//! well under one. Tasks are claimed one by one, so a thread that the system took away does not hold the others up
+//! for more than its own task; every task is computed whole by one thread, so results do not depend on who does it.
+
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long a helper without work spins before it parks.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// One region: `run(i)` for `i` in `0..tasks`.
+#[derive(Clone, Copy)]
+struct Job {
+    run: *const (dyn Fn(usize) + Sync),
+    tasks: usize,
+}
+
+#[repr(align(64))]
+struct Line<T>(T);
+
+struct Shared {
+    /// Tasks of the present region that nobody has claimed. Claiming one gives the right to read `job`.
+    unclaimed: Line<AtomicUsize>,
+    /// Tasks of the present region that are done.
+    finished: Line<AtomicUsize>,
+    job: UnsafeCell<Option<Job>>,
+    parked: AtomicUsize,
+    panicked: AtomicBool,
+    stop: AtomicBool,
+}
+
+// SAFETY: `job` is written only between regions (nothing unclaimed, everything finished) and read only by a thread
+// that holds a claimed task, which keeps the region open.
+unsafe impl Sync for Shared {}
+// SAFETY: as above; the pointer is never used outside a region.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    /// Claims and runs one task; false if there was none.
+    fn run_one(&self) -> bool {
+        let claim = |n: usize| n.checked_sub(1);
+        let Ok(unclaimed) = self.unclaimed.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim) else {
+            return false;
+        };
+        // SAFETY: this thread holds a claimed task, so the region is open and `job` is not being written.
+        if let Some(job) = unsafe { *self.job.get() } {
+            // SAFETY: `Pool::run` keeps the closure alive until all tasks are finished.
+            let run = unsafe { &*job.run };
+            if catch_unwind(AssertUnwindSafe(|| run(job.tasks - unclaimed))).is_err() {
+                self.panicked.store(true, Ordering::Relaxed);
+            }
+        }
+        self.finished.0.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    fn help(&self) {
+        let mut idle_since = Instant::now();
+        while !self.stop.load(Ordering::Relaxed) {
+            if self.run_one() {
+                while self.run_one() {}
+                idle_since = Instant::now();
+            } else if idle_since.elapsed() < SPIN {
+                (0..32).for_each(|_| std::hint::spin_loop());
+            } else {
+                self.park();
+                idle_since = Instant::now();
+            }
+        }
+    }
+
+    fn park(&self) {
+        self.parked.fetch_add(1, Ordering::SeqCst);
+        // Published after `parked` was seen as zero? Then this load sees the tasks.
+        if self.unclaimed.0.load(Ordering::SeqCst) == 0 && !self.stop.load(Ordering::SeqCst) {
+            thread::park();
+        }
+        self.parked.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A fixed team: the calling thread and `threads - 1` helpers.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// A team of `threads` (at least one: the caller). A helper that the system refuses to start is done without.
+    pub(crate) fn new(threads: usize) -> Self {
+        let shared = Arc::new(Shared {
+            unclaimed: Line(AtomicUsize::new(0)),
+            finished: Line(AtomicUsize::new(0)),
+            job: UnsafeCell::new(None),
+            parked: AtomicUsize::new(0),
+            panicked: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        });
+        let start = |i| {
+            let shared = shared.clone();
+            thread::Builder::new().name(format!("kernel-{i}")).spawn(move || shared.help()).ok()
+        };
+        let helpers = (1..threads).filter_map(start).collect();
+        Self { shared, helpers }
+    }
+
+    /// Threads in the team, the caller included.
+    pub(crate) fn threads(&self) -> usize {
+        self.helpers.len() + 1
+    }
+
+    /// Runs `run(i)` for every `i` in `0..tasks`, in no particular order, and returns when all are done.
+    ///
+    /// `&mut`: one region at a time. A panic in a task is passed on to the caller.
+    pub(crate) fn run(&mut self, tasks: usize, run: &(dyn Fn(usize) + Sync)) {
+        if self.helpers.is_empty() || tasks <= 1 {
+            (0..tasks).for_each(run);
+            return;
+        }
+        let run: *const (dyn Fn(usize) + Sync + '_) = run;
+        // SAFETY: only the lifetime changes; this function returns after the last use.
+        let run: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(run) };
+        self.shared.finished.0.store(0, Ordering::Relaxed);
+        // SAFETY: nothing is unclaimed and everything is finished, so nobody reads `job`.
+        unsafe { *self.shared.job.get() = Some(Job { run, tasks }) };
+        self.shared.unclaimed.0.store(tasks, Ordering::SeqCst);
+        if self.shared.parked.load(Ordering::SeqCst) > 0 {
+            self.helpers.iter().for_each(|helper| helper.thread().unpark());
+        }
+        while self.shared.run_one() {}
+        while self.shared.finished.0.load(Ordering::Acquire) < tasks {
+            std::hint::spin_loop();
+        }
+        if self.shared.panicked.swap(false, Ordering::Relaxed) {
+            resume_unwind(Box::new("a kernel task panicked"));
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        for helper in self.helpers.drain(..) {
+            helper.thread().unpark();
+            // A helper cannot panic: tasks are caught.
+            let _ = helper.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once_in_each_of_many_regions() {
+        for threads in [1, 2, 4] {
+            let mut pool = Pool::new(threads);
+            for tasks in (0..2_000).map(|i| i % 37) {
+                let ran: Vec<AtomicU64> = (0..tasks).map(|_| AtomicU64::new(0)).collect();
+                pool.run(tasks, &|i| {
+                    ran[i].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(ran.iter().all(|n| n.load(Ordering::Relaxed) == 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_region_after_the_helpers_parked_still_runs_whole() {
+        let mut pool = Pool::new(2);
+        while pool.shared.parked.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let sum = AtomicU64::new(0);
+        pool.run(100, &|i| {
+            sum.fetch_add(i as u64, Ordering::Relaxed);
+        });
+        assert_eq!(sum.load(Ordering::Relaxed), 4_950);
+    }
+
+    #[test]
+    fn a_panicking_task_reaches_the_caller_and_the_pool_survives() {
+        let mut pool = Pool::new(2);
+        let failed = catch_unwind(AssertUnwindSafe(|| pool.run(8, &|i| assert!(i != 5, "five"))));
+        assert!(failed.is_err());
+        let sum = AtomicU64::new(0);
+        pool.run(8, &|_| {
+            sum.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(sum.load(Ordering::Relaxed), 8);
+    }
+}

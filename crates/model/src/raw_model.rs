@@ -1,0 +1,210 @@
+//! A model's tensors by role, in the element type of the file: what both the fast decoder and the reference are built
+//! from. Nothing above this module knows a tensor's name, or that GPT-NeoX fuses its projections.
+
+use candle_core::Tensor;
+
+use crate::config::{ModelConfig, NormKind};
+use crate::error::{ModelError, Result};
+use crate::names::{AttentionNames, Names};
+use crate::weights::Weights;
+
+/// All tensors of a model, or of its first layers.
+#[derive(Debug)]
+pub struct RawModel {
+    /// (vocab, hidden)
+    pub embedding: Tensor,
+    /// From the first layer on.
+    pub layers: Vec<RawLayer>,
+    /// The norm before the head.
+    pub final_norm: RawNorm,
+    /// (vocab, hidden), without a bias; `None` where the head is the embedding.
+    pub head: Option<RawLinear>,
+}
+
+/// One transformer layer.
+#[derive(Debug)]
+pub struct RawLayer {
+    /// Before attention.
+    pub input_norm: RawNorm,
+    /// Before the feed-forward.
+    pub post_norm: RawNorm,
+    /// (heads * head_dim, hidden)
+    pub q: RawLinear,
+    /// (kv_heads * head_dim, hidden)
+    pub k: RawLinear,
+    /// (kv_heads * head_dim, hidden)
+    pub v: RawLinear,
+    /// (hidden, heads * head_dim)
+    pub o: RawLinear,
+    /// (head_dim,): the RMS norm's weight for every query head.
+    pub q_norm: Option<Tensor>,
+    /// (head_dim,): the RMS norm's weight for every key head.
+    pub k_norm: Option<Tensor>,
+    /// The feed-forward.
+    pub mlp: RawMlp,
+}
+
+/// A linear map, `y = x · weightᵀ + bias`.
+#[derive(Debug)]
+pub struct RawLinear {
+    /// (out, in)
+    pub weight: Tensor,
+    /// (out,)
+    pub bias: Option<Tensor>,
+}
+
+/// A normalisation.
+#[derive(Debug)]
+pub struct RawNorm {
+    /// (hidden,)
+    pub weight: Tensor,
+    /// (hidden,); only LayerNorm has one.
+    pub bias: Option<Tensor>,
+}
+
+/// A feed-forward.
+#[derive(Debug)]
+pub enum RawMlp {
+    /// `down(act(gate(x)) * up(x))`.
+    Gated {
+        /// (ffn, hidden)
+        gate: RawLinear,
+        /// (ffn, hidden)
+        up: RawLinear,
+        /// (hidden, ffn)
+        down: RawLinear,
+    },
+    /// `down(act(up(x)))`.
+    Plain {
+        /// (ffn, hidden)
+        up: RawLinear,
+        /// (hidden, ffn)
+        down: RawLinear,
+    },
+}
+
+impl RawModel {
+    /// Loads a model; `layers` cuts it to its first so many, its norm and head staying.
+    pub fn load(config: &ModelConfig, weights: &Weights, layers: Option<usize>) -> Result<Self> {
+        let layers = layers.unwrap_or(config.layers);
+        if !(1..=config.layers).contains(&layers) {
+            let available = config.layers;
+            return Err(ModelError::Layers { asked: layers, available });
+        }
+        let names = Names::of(config.family);
+        let reader = Reader { config, weights };
+        let head = || reader.linear(names.head.to_owned(), config.vocab, config.hidden, false);
+        Ok(Self {
+            embedding: reader.weight(names.embedding, &[config.vocab, config.hidden])?,
+            layers: (0..layers).map(|layer| RawLayer::load(config, weights, layer)).collect::<Result<_>>()?,
+            final_norm: reader.norm(names.final_norm)?,
+            head: if config.tied { None } else { Some(head()?) },
+        })
+    }
+}
+
+impl RawLayer {
+    /// Loads layer `layer`, counted from 0.
+    pub fn load(config: &ModelConfig, weights: &Weights, layer: usize) -> Result<Self> {
+        let names = Names::of(config.family);
+        let reader = Reader { config, weights };
+        let name = |relative: &str| names.in_layer(layer, relative);
+        let head_norm = |relative: &str| {
+            let load = || reader.weight(&name(relative), &[config.head_dim]);
+            config.qk_norm.then(load).transpose()
+        };
+        let [q, k, v] = reader.projections(names, layer)?;
+        Ok(Self {
+            input_norm: reader.norm(&name(names.input_norm))?,
+            post_norm: reader.norm(&name(names.post_norm))?,
+            q,
+            k,
+            v,
+            o: reader.linear(name(names.o), config.hidden, config.q_width(), config.o_bias)?,
+            q_norm: head_norm(names.q_norm)?,
+            k_norm: head_norm(names.k_norm)?,
+            mlp: reader.mlp(names, layer)?,
+        })
+    }
+}
+
+/// Reads tensors of the shapes that a configuration implies.
+struct Reader<'a> {
+    config: &'a ModelConfig,
+    weights: &'a Weights,
+}
+
+impl Reader<'_> {
+    fn weight(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
+        self.weights.tensor(&format!("{name}.weight"), shape)
+    }
+
+    fn bias(&self, name: &str, width: usize, present: bool) -> Result<Option<Tensor>> {
+        let load = || self.weights.tensor(&format!("{name}.bias"), &[width]);
+        present.then(load).transpose()
+    }
+
+    fn norm(&self, name: &str) -> Result<RawNorm> {
+        let width = self.config.hidden;
+        Ok(RawNorm {
+            weight: self.weight(name, &[width])?,
+            bias: self.bias(name, width, self.config.norm.kind == NormKind::Layer)?,
+        })
+    }
+
+    fn linear(&self, name: String, outputs: usize, inputs: usize, bias: bool) -> Result<RawLinear> {
+        Ok(RawLinear {
+            weight: self.weight(&name, &[outputs, inputs])?,
+            bias: self.bias(&name, outputs, bias)?,
+        })
+    }
+
+    fn projections(&self, names: &Names, layer: usize) -> Result<[RawLinear; 3]> {
+        let config = self.config;
+        let project = |name: &str, outputs| {
+            let name = names.in_layer(layer, name);
+            self.linear(name, outputs, config.hidden, config.qkv_bias)
+        };
+        match names.attention {
+            AttentionNames::Split { q, k, v } => {
+                let (q_width, kv_width) = (config.q_width(), config.kv_width());
+                Ok([project(q, q_width)?, project(k, kv_width)?, project(v, kv_width)?])
+            }
+            AttentionNames::Fused(name) => split_heads(&project(name, 3 * config.q_width())?, config.heads),
+        }
+    }
+
+    fn mlp(&self, names: &Names, layer: usize) -> Result<RawMlp> {
+        let ModelConfig { hidden, ffn, mlp_bias, .. } = *self.config;
+        let map = |name: &str, outputs, inputs| self.linear(names.in_layer(layer, name), outputs, inputs, mlp_bias);
+        let up = map(names.up, ffn, hidden)?;
+        let down = map(names.down, hidden, ffn)?;
+        if self.config.gated_mlp {
+            let gate = map(names.gate, ffn, hidden)?;
+            Ok(RawMlp::Gated { gate, up, down })
+        } else {
+            Ok(RawMlp::Plain { up, down })
+        }
+    }
+}
+
+/// Splits a projection whose rows run (head, query | key | value, head_dim) into those of query, key and value.
+fn split_heads(fused: &RawLinear, heads: usize) -> Result<[RawLinear; 3]> {
+    let part = |index: usize| -> Result<RawLinear> {
+        let take = |tensor: &Tensor| split_part(tensor, heads, index);
+        Ok(RawLinear {
+            weight: take(&fused.weight)?,
+            bias: fused.bias.as_ref().map(take).transpose()?,
+        })
+    };
+    Ok([part(0)?, part(1)?, part(2)?])
+}
+
+/// (heads * 3 * head_dim, ...) -> (heads * head_dim, ...): the `index`-th third of every head.
+fn split_part(fused: &Tensor, heads: usize, index: usize) -> Result<Tensor> {
+    let (rows, rest) = (fused.dim(0)?, fused.elem_count() / fused.dim(0)?);
+    let mut shape = fused.dims().to_vec();
+    shape[0] = rows / 3;
+    let part = fused.reshape((heads, 3, rows / (3 * heads), rest))?.narrow(1, index, 1)?; // (heads, 1, head_dim, rest)
+    Ok(part.contiguous()?.reshape(shape)?)
+}

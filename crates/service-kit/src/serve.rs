@@ -1,0 +1,256 @@
+//! A server from its listener to its end.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http::{Request, Response};
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tonic::body::Body;
+use tonic::server::NamedService;
+use tonic::service::Routes;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+use tower::Service;
+
+use crate::deadline_layer::DeadlineLayer;
+use crate::propagation::rpc_span;
+
+/// Calls that one connection may have open.
+const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
+
+/// Bytes of headers that one request may carry.
+const HEADER_BYTES_MAX: u32 = 16 * 1024;
+
+/// A client is asked for a sign of life after so much silence.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+
+/// A client that owes a sign of life for so long is gone, and all it held is freed.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long running calls may go on after the server was asked to end.
+const DRAIN_MAX: Duration = Duration::from_secs(20);
+
+/// Why a server could not start or go on.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// Another process listens there.
+    #[error("the address {address} is already in use")]
+    InUse {
+        /// The address that was asked for.
+        address: SocketAddr,
+    },
+    /// The address cannot be listened on for another reason.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The reflection service does not understand the protocol's description.
+    #[error("the protocol's description cannot be served by reflection")]
+    Reflection(#[source] tonic_reflection::server::Error),
+    /// The transport failed while serving.
+    #[error("the server on {address} failed")]
+    Transport {
+        /// Where it listened.
+        address: SocketAddr,
+        /// What the transport said.
+        source: tonic::transport::Error,
+    },
+}
+
+/// Takes an address; port 0 lets the system choose one.
+///
+/// # Errors
+/// [`ServeError::InUse`] and [`ServeError::Listen`] name the address.
+pub async fn bind(address: SocketAddr) -> Result<Bound, ServeError> {
+    let listen = |source: io::Error| match source.kind() {
+        io::ErrorKind::AddrInUse => ServeError::InUse { address },
+        _ => ServeError::Listen { address, source },
+    };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    Ok(Bound { listener, address })
+}
+
+/// An address that is held but not served yet: clients connect and wait.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Bound {
+    /// The address, with the port that the system chose.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address as other services write it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Serves `service` with health and reflection (`descriptor` is the encoded
+    /// description of the protocol) until `shutdown` is ready. Then health turns
+    /// to not serving, no call is taken any more, and running ones may go on for
+    /// 20 seconds before they are dropped.
+    ///
+    /// # Errors
+    /// [`ServeError::Reflection`] and [`ServeError::Transport`].
+    pub async fn serve<S>(
+        self,
+        service: S,
+        descriptor: &[u8],
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), ServeError>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send,
+    {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_serving::<S>().await;
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(descriptor)
+            .build_v1()
+            .map_err(ServeError::Reflection)?;
+        let routes = Routes::new(service).add_service(health_service).add_service(reflection);
+        let address = self.address;
+        let (stopping, stopped) = oneshot::channel();
+        let stop = async move {
+            shutdown.await;
+            turn_unready::<S>(&health).await;
+            // Nobody listens any more only if the server has ended by itself.
+            let _ = stopping.send(());
+        };
+        tokio::select! {
+            ended = self.run(routes, stop) => ended,
+            () = drained_too_long(stopped) => {
+                tracing::warn!(%address, "calls still running after the drain time were dropped");
+                Ok(())
+            }
+        }
+    }
+
+    async fn run(self, routes: Routes, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
+        let address = self.address;
+        let incoming = TcpIncoming::from(self.listener).with_nodelay(Some(true));
+        Server::builder()
+            .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+            .http2_max_header_list_size(HEADER_BYTES_MAX)
+            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .trace_fn(rpc_span)
+            .layer(DeadlineLayer)
+            .add_routes(routes)
+            .serve_with_incoming_shutdown(incoming, stop)
+            .await
+            .map_err(|source| ServeError::Transport { address, source })
+    }
+}
+
+async fn turn_unready<S: NamedService>(health: &HealthReporter) {
+    health.set_service_status("", ServingStatus::NotServing).await;
+    health.set_not_serving::<S>().await;
+}
+
+/// Ready when the drain time after the stop is over; never without a stop.
+async fn drained_too_long(stopped: oneshot::Receiver<()>) {
+    match stopped.await {
+        Ok(()) => tokio::time::sleep(DRAIN_MAX).await,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::future::{Ready, ready};
+    use std::net::Ipv4Addr;
+    use std::task::{Context, Poll};
+
+    use tonic_health::pb::FILE_DESCRIPTOR_SET;
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+
+    use super::*;
+    use crate::connect::channel;
+
+    const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+    #[derive(Clone)]
+    struct Nothing;
+
+    impl NamedService for Nothing {
+        const NAME: &'static str = "test.Nothing";
+    }
+
+    impl Service<Request<Body>> for Nothing {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<Body>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Self::Future {
+            ready(Ok(Response::new(Body::empty())))
+        }
+    }
+
+    async fn health_of(client: &mut HealthClient<tonic::transport::Channel>, name: &str) -> ServingStatus {
+        let request = HealthCheckRequest { service: name.to_owned() };
+        let status = client.check(request).await.unwrap().into_inner().status;
+        if status == 1 { ServingStatus::Serving } else { ServingStatus::NotServing }
+    }
+
+    #[tokio::test]
+    async fn a_port_in_use_is_named_in_one_sentence() {
+        let first = bind(ANY_PORT).await.unwrap();
+        assert_ne!(first.address().port(), 0);
+        let refusal = bind(first.address()).await.unwrap_err();
+        assert_eq!(refusal.to_string(), format!("the address {} is already in use", first.address()));
+    }
+
+    #[tokio::test]
+    async fn a_server_is_healthy_until_it_is_asked_to_end() {
+        let bound = bind(ANY_PORT).await.unwrap();
+        let mut client = HealthClient::new(channel(&bound.url()).unwrap());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = tokio::spawn(bound.serve(Nothing, FILE_DESCRIPTOR_SET, async {
+            stopped.await.ok();
+        }));
+        assert_eq!(health_of(&mut client, "").await, ServingStatus::Serving);
+        assert_eq!(health_of(&mut client, Nothing::NAME).await, ServingStatus::Serving);
+
+        let request = HealthCheckRequest { service: String::new() };
+        let mut watch = client.watch(request).await.unwrap().into_inner();
+        assert_eq!(watch.message().await.unwrap().unwrap().status, 1);
+        stop.send(()).unwrap();
+        assert_eq!(watch.message().await.unwrap().unwrap().status, 2, "a watcher learns of the drain");
+        drop((watch, client));
+        server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_description_that_is_none_is_refused() {
+        let bound = bind(ANY_PORT).await.unwrap();
+        let refusal = bound.serve(Nothing, b"no descriptor", std::future::pending()).await.unwrap_err();
+        assert!(matches!(refusal, ServeError::Reflection(_)));
+    }
+}

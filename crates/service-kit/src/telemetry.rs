@@ -1,0 +1,148 @@
+//! Logs and traces of a process.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use thiserror::Error;
+use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
+
+/// Sending the last spans at the end of a process takes no longer than this.
+const FLUSH_MAX: Duration = Duration::from_secs(2);
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What a process tells about itself, as arguments of its command line.
+#[derive(Debug, Clone, Args)]
+pub struct TelemetryArgs {
+    /// Which log lines are written: a level, or `target=level` pairs
+    #[arg(long, env = "ESPALIER_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+    /// How log lines look
+    #[arg(long, env = "ESPALIER_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: Format,
+    /// Where traces are sent (OTLP over gRPC); nowhere if absent
+    #[arg(long, env = "ESPALIER_OTLP_ENDPOINT", value_name = "URL")]
+    pub otlp_endpoint: Option<String>,
+}
+
+/// Why telemetry could not be set up.
+#[derive(Debug, Error)]
+pub enum TelemetryError {
+    /// The filter is not one.
+    #[error("`{filter}` is no log filter")]
+    Filter {
+        /// The text as it was given.
+        filter: String,
+        /// What is wrong with it.
+        source: ParseError,
+    },
+    /// No exporter can be made for the endpoint.
+    #[error("traces cannot be sent to `{endpoint}`")]
+    Exporter {
+        /// The endpoint as it was given.
+        endpoint: String,
+        /// What is wrong with it.
+        source: ExporterBuildError,
+    },
+    /// This process has its telemetry already.
+    #[error("telemetry has been set up before")]
+    Installed(#[source] TryInitError),
+}
+
+/// The process's telemetry; the last spans are sent when it is dropped.
+#[derive(Debug)]
+#[must_use = "dropping it ends the sending of traces"]
+pub struct Telemetry {
+    provider: Option<SdkTracerProvider>,
+}
+
+impl Telemetry {
+    /// Installs logs on standard error, and traces where an endpoint is given,
+    /// for the whole process. Needs a running tokio runtime if it is.
+    ///
+    /// # Errors
+    /// [`TelemetryError`] names the argument that is wrong.
+    pub fn install(service: &'static str, args: &TelemetryArgs) -> Result<Self, TelemetryError> {
+        let filter = parse_filter(&args.log)?;
+        let provider = args.otlp_endpoint.as_deref().map(|endpoint| exporting_to(endpoint, service)).transpose()?;
+        let traces =
+            provider.as_ref().map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer(service)));
+        Registry::default()
+            .with(traces)
+            .with(filter)
+            .with(lines(args.log_format))
+            .try_init()
+            .map_err(TelemetryError::Installed)?;
+        Ok(Self { provider })
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        if let Some(provider) = self.provider.take()
+            && let Err(failure) = provider.shutdown_with_timeout(FLUSH_MAX)
+        {
+            tracing::warn!(%failure, "the last spans could not be sent");
+        }
+    }
+}
+
+fn parse_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::builder().parse(filter).map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })
+}
+
+fn exporting_to(endpoint: &str, service: &'static str) -> Result<SdkTracerProvider, TelemetryError> {
+    let exporter = SpanExporter::builder()
+        .with_tonic()
+        .with_endpoint(endpoint)
+        .build()
+        .map_err(|source| TelemetryError::Exporter { endpoint: endpoint.to_owned(), source })?;
+    Ok(SdkTracerProvider::builder()
+        .with_resource(Resource::builder().with_service_name(service).build())
+        .with_batch_exporter(exporter)
+        .build())
+}
+
+fn lines<S>(format: Format) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
+{
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    match format {
+        Format::Text => lines.boxed(),
+        Format::Json => lines.json().boxed(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_is_none_is_quoted() {
+        assert!(parse_filter("espalier=debug,warn").is_ok());
+        let refusal = parse_filter("espalier=loud").expect_err("no such level");
+        assert!(refusal.to_string().contains("`espalier=loud`"));
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_is_no_address_is_quoted() {
+        let refusal = exporting_to("not an address", "test").expect_err("no address");
+        assert!(refusal.to_string().contains("`not an address`"));
+    }
+}

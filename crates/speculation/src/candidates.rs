@@ -1,0 +1,118 @@
+//! What the drafter says about the next token of one node: its best candidates, and how sure it is.
+
+use std::cmp::Ordering;
+
+use crate::numeric::{self, LogitsError, Scale, Softmax};
+use crate::select;
+use crate::Token;
+
+/// Why a distribution was refused.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum CandidateError {
+    /// A probability that is not finite or outside [0, 1].
+    #[error("token {token} has probability {prob}, which is not between 0 and 1")]
+    Probability {
+        /// The token at fault.
+        token: usize,
+        /// Its probability.
+        prob: f64,
+    },
+}
+
+/// The shape of a draft distribution `q` over the whole vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shape {
+    /// The greatest probability of `q`.
+    pub confidence: f64,
+    /// Entropy of `q` in nats.
+    pub entropy: f64,
+}
+
+/// The best tokens of one draft distribution, best first, with the shape of the whole.
+///
+/// Tokens are distinct and none has probability 0, so there may be fewer than were asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidates {
+    tokens: Vec<(Token, f64)>,
+    shape: Shape,
+}
+
+impl Candidates {
+    /// From parts that already keep this type's promises.
+    pub(crate) fn from_parts(tokens: Vec<(Token, f64)>, shape: Shape) -> Self {
+        Self { tokens, shape }
+    }
+
+    /// The `k` most probable tokens of `probs` (one probability a token), in exact `f64`.
+    ///
+    /// Equal probabilities are ranked by smaller token. The sum is not checked.
+    ///
+    /// # Errors
+    /// A probability that is not finite or outside [0, 1].
+    pub fn from_probs(probs: &[f64], k: usize) -> Result<Self, CandidateError> {
+        let valid = |prob: &f64| (0.0..=1.0).contains(prob);
+        if let Some(token) = probs.iter().position(|prob| !valid(prob)) {
+            let prob = probs[token];
+            return Err(CandidateError::Probability { token, prob });
+        }
+        let mut tokens: Vec<(Token, f64)> = (0..).zip(probs.iter().copied()).collect();
+        tokens.retain(|&(_, prob)| prob > 0.0);
+        tokens.sort_unstable_by(best_first);
+        let shape = Shape {
+            confidence: tokens.first().map_or(0.0, |&(_, prob)| prob),
+            entropy: entropy(probs),
+        };
+        tokens.truncate(k);
+        Ok(Self { tokens, shape })
+    }
+
+    /// The `k` most probable tokens of the softmax of `logits` at temperature 1.
+    ///
+    /// Tokens are ranked by logit, equal logits by smaller token. Probabilities, confidence and
+    /// entropy are within a relative 1e-6 of the exact softmax: enough for drafting, where they
+    /// steer how much is proposed and never what is committed.
+    ///
+    /// # Errors
+    /// No logits, a NaN or plus infinity among them, or all minus infinity.
+    pub fn from_logits(logits: &[f32], k: usize) -> Result<Self, LogitsError> {
+        let scale = Scale::new(numeric::peak(logits)?, 1.0);
+        let softmax = Softmax::over(logits, scale);
+        let shape = softmax.shape();
+        let tokens = select::top(logits, k)
+            .into_iter()
+            .map(|(token, logit)| (token, softmax.prob(scale.score(logit))))
+            .filter(|&(_, prob)| prob > 0.0)
+            .collect();
+        Ok(Self { tokens, shape })
+    }
+
+    /// The candidates with their probabilities in (0, 1], best first.
+    pub fn tokens(&self) -> &[(Token, f64)] {
+        &self.tokens
+    }
+
+    /// The greatest probability of the distribution, in [0, 1].
+    pub fn confidence(&self) -> f64 {
+        self.shape.confidence
+    }
+
+    /// Entropy of the distribution in nats, over the whole vocabulary.
+    pub fn entropy(&self) -> f64 {
+        self.shape.entropy
+    }
+
+    /// Confidence and entropy together.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+}
+
+/// Falling value, equal values by smaller token.
+pub(crate) fn best_first(a: &(Token, f64), b: &(Token, f64)) -> Ordering {
+    b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
+}
+
+fn entropy(probs: &[f64]) -> f64 {
+    let terms = probs.iter().filter(|&&prob| prob > 0.0);
+    -terms.map(|&prob| prob * libm::log(prob)).sum::<f64>()
+}

@@ -1,0 +1,158 @@
+//! Gumbel noise from a counter: the same everywhere, with nothing to carry along.
+//!
+//! Coupled verification (drafter and target deciding with the *same* noise) needs noise that is a
+//! function of (request seed, absolute position, token) alone, so that it survives batching,
+//! another tree, another replica. Only IEEE arithmetic and [`libm`] are used, never the system's
+//! mathematics library, so its bits do not depend on the machine.
+
+use crate::Token;
+
+/// The odd fraction of the golden ratio by which SplitMix64 steps its counter.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Bits of a hash that become the uniform number.
+const KEPT_BITS: usize = 52;
+
+/// `CEILINGS[j]` is above the noise of every hash that starts with exactly `j` ones.
+///
+/// Such a hash gives `u <= 1 - 2^-(j+1)`, and `-ln u >= 1 - u`, so the noise is at most
+/// `(j + 1) ln 2`. The slack is far above its rounding and far below what the test saves.
+const CEILINGS: [f64; KEPT_BITS + 1] = {
+    const SLACK: f64 = 1e-6;
+    let mut ceilings = [0.0; KEPT_BITS + 1];
+    let mut ones = 0;
+    while ones <= KEPT_BITS {
+        ceilings[ones] = (ones + 1) as f64 * std::f64::consts::LN_2 + SLACK;
+        ones += 1;
+    }
+    ceilings
+};
+
+/// Standard Gumbel noise of `token` at absolute `position` under the request's `seed`.
+///
+/// # Examples
+/// ```
+/// use espalier_speculation::gumbel;
+/// assert_eq!(gumbel(7, 12, 99), gumbel(7, 12, 99));
+/// assert_ne!(gumbel(7, 12, 99), gumbel(7, 13, 99));
+/// ```
+pub fn gumbel(seed: u64, position: u64, token: Token) -> f64 {
+    Gumbel::new(seed, position).at(token)
+}
+
+/// Noise over the vocabulary at one position.
+pub trait Noise {
+    /// The noise of `token`, or `None` if it is certainly not above `floor`.
+    ///
+    /// An implementation may always answer `Some`; `None` spares the exact value of a token that
+    /// cannot win.
+    fn above(&self, token: Token, floor: f64) -> Option<f64>;
+}
+
+/// Given noise, one value a token; tokens beyond the slice can never win.
+impl Noise for [f64] {
+    fn above(&self, token: Token, _floor: f64) -> Option<f64> {
+        self.get(token as usize).copied()
+    }
+}
+
+/// The Gumbel noise of one (seed, position), read by token.
+#[derive(Debug, Clone, Copy)]
+pub struct Gumbel {
+    key: u64,
+}
+
+impl Gumbel {
+    /// The noise at absolute `position` under the request's `seed`.
+    pub fn new(seed: u64, position: u64) -> Self {
+        let seed = mix(seed.wrapping_add(GOLDEN));
+        Self {
+            key: mix(seed ^ position.wrapping_mul(GOLDEN)),
+        }
+    }
+
+    /// The noise of `token`: finite, between about -3.6 and 36.8.
+    pub fn at(&self, token: Token) -> f64 {
+        -libm::log(-libm::log(uniform(self.bits(token))))
+    }
+
+    /// Divides each token's weight by its exponential waiting time `E = exp(-noise)`, to a
+    /// relative 1e-6: what is left is proportional to `exp(log weight + noise)`.
+    pub(crate) fn divide_by_waits(&self, weights: &mut [f32]) {
+        const BLOCK: usize = 64;
+        let mut first = 0;
+        for block in weights.chunks_mut(BLOCK) {
+            let mut bits = [0_u64; BLOCK];
+            for (token, bits) in (first..).zip(&mut bits) {
+                *bits = self.bits(token);
+            }
+            for (weight, bits) in block.iter_mut().zip(bits) {
+                *weight /= wait(bits);
+            }
+            first += BLOCK as Token;
+        }
+    }
+
+    /// 64 independent fair bits for `token`.
+    #[inline]
+    pub(crate) fn bits(&self, token: Token) -> u64 {
+        mix(self
+            .key
+            .wrapping_add((u64::from(token) + 1).wrapping_mul(GOLDEN)))
+    }
+}
+
+impl Noise for Gumbel {
+    #[inline]
+    fn above(&self, token: Token, floor: f64) -> Option<f64> {
+        let bits = self.bits(token);
+        if CEILINGS[leading_ones(bits)] <= floor {
+            return None;
+        }
+        Some(-libm::log(-libm::log(uniform(bits))))
+    }
+}
+
+/// The uniform number in (0, 1) that the kept bits name: the middle of their cell, so that it is
+/// never 0 or 1.
+#[inline]
+fn uniform(bits: u64) -> f64 {
+    const CELL: f64 = 1.0 / (1_u64 << KEPT_BITS) as f64;
+    ((bits >> (64 - KEPT_BITS)) as f64 + 0.5) * CELL
+}
+
+/// `-ln u` in `f32`, to a relative 1e-6 also where `u` is close to 1.
+///
+/// `u = m 2^-e` with `m` in [2/3, 4/3), and `-ln m = 2 atanh((1 - m) / (1 + m))`. For `e = 0`,
+/// where everything would cancel, `1 - m` is taken from the integer.
+#[inline]
+fn wait(bits: u64) -> f32 {
+    const TWO_THIRDS: u32 = 0x3f2a_aaab;
+    const CELL: f64 = 1.0 / (1_u64 << KEPT_BITS) as f64;
+    // A double of 1 to 2 whose mantissa is the kept bits: a conversion that vectorises.
+    let offset = f64::from_bits((bits >> (64 - KEPT_BITS)) | 1.0_f64.to_bits()) - 1.0;
+    let u = (offset + 0.5 * CELL) as f32;
+    let gap = ((1.0 - offset) - 0.5 * CELL) as f32;
+    let shift = (u.to_bits() as i32).wrapping_sub(TWO_THIRDS as i32) >> 23;
+    let m = f32::from_bits((u.to_bits() as i32).wrapping_sub(shift << 23) as u32);
+    let distance = if shift == 0 { gap } else { 1.0 - m };
+    let t = distance / (1.0 + m);
+    let square = t * t;
+    let series = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0 + square / 9.0)));
+    2.0 * t * series - shift as f32 * std::f32::consts::LN_2
+}
+
+/// Leading ones among the kept bits.
+#[inline]
+fn leading_ones(bits: u64) -> usize {
+    (bits.leading_ones() as usize).min(KEPT_BITS)
+}
+
+/// SplitMix64's finaliser (Stafford's variant 13): every input bit flips every output bit with
+/// probability close to one half.
+#[inline]
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}

@@ -1,0 +1,290 @@
+//! The candidate tree: drafted tokens in topological order, hanging from the committed text.
+
+use crate::Token;
+
+/// No tree may hold more nodes than this, whatever a policy or a peer asks for.
+pub const MAX_TREE_NODES: usize = 1024;
+
+/// One drafted token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Node {
+    /// The drafted token.
+    pub token: Token,
+    /// The node this one continues; 0 is the root, the last committed token.
+    pub parent: usize,
+    /// Tokens between the root and this node, this one included: at least 1.
+    pub depth: usize,
+    /// Draft probability of `token` given its path, in (0, 1].
+    pub prob: f64,
+    /// Product of `prob` from the root to this node, in `[0, 1]` (0 only by underflow).
+    pub path_prob: f64,
+}
+
+impl Node {
+    /// The node that continues `parent` (`None`: the root) with `token`.
+    ///
+    /// `path_prob` is the parent's times `prob`, rounded once, so equal paths tie exactly.
+    pub(crate) fn child(parent: usize, above: Option<&Node>, token: Token, prob: f64) -> Self {
+        let (depth, path_prob) = above.map_or((0, 1.0), |node| (node.depth, node.path_prob));
+        Self {
+            token,
+            parent,
+            depth: depth + 1,
+            prob,
+            path_prob: path_prob * prob,
+        }
+    }
+}
+
+/// Why a tree was refused. `node` counts from 1, as everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum TreeFault {
+    /// The three arrays of a tree off the wire differ in length.
+    #[error("a tree came with {tokens} tokens, {parents} parents and {probs} probabilities")]
+    Lengths {
+        /// Number of tokens.
+        tokens: usize,
+        /// Number of parents.
+        parents: usize,
+        /// Number of probabilities.
+        probs: usize,
+    },
+    /// More nodes than allowed.
+    #[error("a tree of {nodes} nodes exceeds the limit of {limit}")]
+    TooManyNodes {
+        /// Nodes in the tree.
+        nodes: usize,
+        /// Nodes allowed.
+        limit: usize,
+    },
+    /// A path is longer than allowed.
+    #[error("node {node} lies at depth {depth}, beyond the limit of {limit}")]
+    TooDeep {
+        /// The node at fault.
+        node: usize,
+        /// Its depth.
+        depth: usize,
+        /// Depth allowed.
+        limit: usize,
+    },
+    /// A token outside the vocabulary.
+    #[error("node {node} carries token {token}, outside the vocabulary of {vocab}")]
+    Token {
+        /// The node at fault.
+        node: usize,
+        /// Its token.
+        token: Token,
+        /// Size of the vocabulary.
+        vocab: usize,
+    },
+    /// A parent that is neither the root nor an earlier node.
+    #[error("node {node} names node {parent} as its parent, which does not precede it")]
+    Parent {
+        /// The node at fault.
+        node: usize,
+        /// The parent it names.
+        parent: usize,
+    },
+    /// A probability that is not finite or outside [0, 1].
+    #[error("node {node} has probability {prob}, which is not between 0 and 1")]
+    Probability {
+        /// The node at fault.
+        node: usize,
+        /// Its probability.
+        prob: f64,
+    },
+    /// A node that the draft gave probability 0.
+    #[error("node {node} has probability 0, so it cannot have been drafted")]
+    ZeroProbability {
+        /// The node at fault.
+        node: usize,
+    },
+    /// Two children of one node carry the same token.
+    #[error("node {node} repeats token {token} among the children of node {parent}")]
+    DuplicateSibling {
+        /// The later of the two.
+        node: usize,
+        /// Their parent.
+        parent: usize,
+        /// Their token.
+        token: Token,
+    },
+}
+
+/// What a tree off the wire is held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeBounds {
+    /// Size of the vocabulary: tokens are below it.
+    pub vocab: usize,
+    /// Most nodes, root excluded.
+    pub max_nodes: usize,
+    /// Greatest depth of a node.
+    pub max_depth: usize,
+}
+
+/// A tree of candidate tokens in topological order: every parent precedes its children.
+///
+/// Nodes are numbered from 1; number 0 is the root, the last committed token, which is not
+/// stored. No two children of one node carry the same token.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tree {
+    nodes: Vec<Node>,
+}
+
+impl Tree {
+    /// The empty tree: plain decoding.
+    pub const fn new() -> Self {
+        Self { nodes: Vec::new() }
+    }
+
+    /// Number of nodes, root excluded.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether only the root is left.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Node `id`, or `None` for the root (0) and for ids beyond the tree.
+    pub fn node(&self, id: usize) -> Option<&Node> {
+        self.nodes.get(id.checked_sub(1)?)
+    }
+
+    /// All nodes; node `id` is at index `id - 1`.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The child of node `id` that carries `token`.
+    pub fn child_with(&self, id: usize, token: Token) -> Option<usize> {
+        let later = self.nodes.get(id..)?;
+        let hit = later
+            .iter()
+            .position(|node| node.parent == id && node.token == token)?;
+        Some(id + hit + 1)
+    }
+
+    /// The nodes from the root (excluded) down to `id`; empty for the root and beyond the tree.
+    pub fn path(&self, id: usize) -> Vec<usize> {
+        let mut path = Vec::new();
+        let mut at = id;
+        while let Some(node) = self.node(at) {
+            path.push(at);
+            at = node.parent;
+        }
+        path.reverse();
+        path
+    }
+
+    /// Depth of the deepest node; 0 for the empty tree.
+    pub fn depth(&self) -> usize {
+        self.nodes.iter().map(|node| node.depth).max().unwrap_or(0)
+    }
+
+    /// Appends a child of `parent` and returns its number.
+    ///
+    /// # Errors
+    /// A full tree, a parent that does not exist, a probability outside (0, 1], or a sibling
+    /// that already carries `token`.
+    pub fn push(&mut self, parent: usize, token: Token, prob: f64) -> Result<usize, TreeFault> {
+        let node = self.len() + 1;
+        if node > MAX_TREE_NODES {
+            return Err(TreeFault::TooManyNodes {
+                nodes: node,
+                limit: MAX_TREE_NODES,
+            });
+        }
+        if parent >= node {
+            return Err(TreeFault::Parent { node, parent });
+        }
+        check_probability(node, prob)?;
+        if self.child_with(parent, token).is_some() {
+            return Err(TreeFault::DuplicateSibling {
+                node,
+                parent,
+                token,
+            });
+        }
+        let above = self.node(parent);
+        self.nodes.push(Node::child(parent, above, token, prob));
+        Ok(node)
+    }
+
+    /// Reads a tree off the wire: node `i + 1` has `tokens[i]`, `parents[i]` and `probs[i]`.
+    ///
+    /// # Errors
+    /// The first fault found, in the order of the nodes.
+    pub fn parse(
+        bounds: &TreeBounds,
+        tokens: &[Token],
+        parents: &[u32],
+        probs: &[f64],
+    ) -> Result<Self, TreeFault> {
+        check_lengths(bounds, tokens.len(), parents.len(), probs.len())?;
+        let mut tree = Self {
+            nodes: Vec::with_capacity(tokens.len()),
+        };
+        for ((&token, &parent), &prob) in tokens.iter().zip(parents).zip(probs) {
+            let node = tree.push(parent as usize, token, prob)?;
+            tree.check_bounds(node, bounds)?;
+        }
+        Ok(tree)
+    }
+
+    /// Checks node `id` against the vocabulary and the depth.
+    fn check_bounds(&self, id: usize, bounds: &TreeBounds) -> Result<(), TreeFault> {
+        let Some(&Node { token, depth, .. }) = self.node(id) else {
+            return Ok(());
+        };
+        if token as usize >= bounds.vocab {
+            return Err(TreeFault::Token {
+                node: id,
+                token,
+                vocab: bounds.vocab,
+            });
+        }
+        if depth > bounds.max_depth {
+            return Err(TreeFault::TooDeep {
+                node: id,
+                depth,
+                limit: bounds.max_depth,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn check_lengths(
+    bounds: &TreeBounds,
+    tokens: usize,
+    parents: usize,
+    probs: usize,
+) -> Result<(), TreeFault> {
+    if tokens != parents || tokens != probs {
+        return Err(TreeFault::Lengths {
+            tokens,
+            parents,
+            probs,
+        });
+    }
+    let limit = bounds.max_nodes.min(MAX_TREE_NODES);
+    if tokens > limit {
+        return Err(TreeFault::TooManyNodes {
+            nodes: tokens,
+            limit,
+        });
+    }
+    Ok(())
+}
+
+fn check_probability(node: usize, prob: f64) -> Result<(), TreeFault> {
+    if prob == 0.0 {
+        Err(TreeFault::ZeroProbability { node })
+    } else if !(0.0..=1.0).contains(&prob) {
+        Err(TreeFault::Probability { node, prob })
+    } else {
+        Ok(())
+    }
+}
