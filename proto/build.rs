@@ -18,10 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Reflection serves this one.
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    std::fs::write(
-        out.join("espalier_descriptor.bin"),
-        compiler.encode_file_descriptor_set(),
-    )?;
+    std::fs::write(out.join("espalier_descriptor.bin"), compiler.encode_file_descriptor_set())?;
 
     tonic_prost_build::configure().compile_fds(compiler.file_descriptor_set())?;
     Ok(())

@@ -1,1 +1,37 @@
-//! placeholder
+//! What goes over the wire, and its conversion to and from valid domain types.
+//!
+//! The messages are described in `espalier/v1/*.proto`. A service reads a
+//! message once, here, into a type that can only hold valid values; everything
+//! behind its edge takes those. A message that breaks a rule is refused with a
+//! [`WireError`] that names the field, the value and the limit. A [`Fault`] is
+//! how a failure travels from service to service: it keeps the party at fault.
+//!
+//! This crate does no I/O and knows no model.
+
+mod common;
+mod drafter;
+mod error;
+mod fault;
+mod generation;
+mod tokenizer_files;
+mod verifier;
+
+/// The generated messages, clients and servers of package `espalier.v1`.
+pub mod pb {
+    #![allow(missing_docs, unreachable_pub, unused_qualifications)]
+    #![allow(clippy::all, clippy::unwrap_used, clippy::semicolon_if_nothing_returned)]
+    tonic::include_proto!("espalier.v1");
+}
+
+pub use common::{SEQUENCE_ID_BYTES_MAX, STOP_TOKENS_MAX, SequenceBounds, SequenceId, Vocabulary};
+pub use drafter::{DrafterCard, DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost, RoundReport, Start};
+pub use error::WireError;
+pub use fault::{Fault, FaultKind, Party};
+pub use generation::{
+    Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, SpeculationSummary, TargetCard,
+};
+pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
+pub use verifier::{NumberedTree, Open, Outcome, RowCost, VerifierCard, VerifierEvent};
+
+/// The encoded description of the protocol, for reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/espalier_descriptor.bin"));

@@ -154,6 +154,7 @@ impl Heads<'_> {
                     rows: self.count(),
                     w: context.cache.keys(self.task.kv_head, block),
                     w_stride: BLOCK,
+                    pair_stride: 2 * LANES,
                     depth: self.shape.head_dim,
                     vectors: filled.div_ceil(LANES),
                     acc: scores.as_mut_ptr().add(block * BLOCK),
@@ -179,8 +180,7 @@ impl Heads<'_> {
             scores[..first].fill(0.0);
             let seen = &mut scores[first..end];
             let total = self.kernels.softmax_terms(seen);
-            let share = 1.0 / total;
-            seen.iter_mut().for_each(|weight| *weight *= share);
+            self.kernels.scale(seen, 1.0 / total);
         }
     }
 
@@ -224,6 +224,7 @@ impl Heads<'_> {
                 rows: queries,
                 w: self.task.context.cache.values(self.task.kv_head, run.slot),
                 w_stride: value_stride,
+                pair_stride: 2 * LANES,
                 depth: run.len,
                 vectors: value_stride / LANES,
                 acc: sums.as_mut_ptr(),

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use espalier_speculation::LogitsError;
+
 use crate::config::ConfigFault;
 
 /// A failure of loading or running a model.
@@ -93,12 +95,22 @@ pub enum ModelError {
         found: Vec<usize>,
     },
     /// A tensor's elements are of a type that is not run.
-    #[error("tensor {name} has element type {found}, expected F32, F16 or BF16")]
+    #[error("tensor {name} has element type {found}, expected {expected}")]
     Dtype {
         /// The tensor.
         name: String,
         /// Its element type.
         found: String,
+        /// The types that are read.
+        expected: &'static str,
+    },
+    /// A list of tokens holds a number that cannot be one.
+    #[error("{name} holds {value}, which is not a token")]
+    NotAToken {
+        /// The list.
+        name: String,
+        /// The number.
+        value: i64,
     },
     /// More layers were asked for than the model has, or none.
     #[error("{asked} layers were asked for, but the model has {available} and at least 1 is needed")]
@@ -168,6 +180,9 @@ pub enum ModelError {
         /// Rows in the tail.
         rows: usize,
     },
+    /// Logits that no token can be chosen from, as weights that are not finite give.
+    #[error(transparent)]
+    Logits(#[from] LogitsError),
     /// A tensor operation failed.
     #[error("tensor operation failed: {0}")]
     Tensor(#[from] candle_core::Error),

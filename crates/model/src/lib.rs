@@ -13,21 +13,27 @@ mod disjoint;
 mod error;
 mod files;
 mod forward;
+mod golden;
 mod kernels;
 mod kv_cache;
 mod linear;
 mod names;
 mod pool;
 mod raw_model;
+mod reference;
 mod rope;
 mod weights;
 
 pub use checkpoint::Checkpoint;
-pub use config::{Activation, ConfigFault, Family, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling};
+pub use config::{
+    Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn,
+};
 pub use decoder::{Decoder, LoadOptions};
 pub use error::{ModelError, Result};
 pub use forward::{Depth, Logits, Output, ROWS_MAX, Row, Segment, Workspace};
+pub use golden::{Comparison, Golden, Matrix, TOLERANCE, Tap};
 pub use kv_cache::{BLOCK, KvCache};
 pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
+pub use reference::{Reference, ReferenceOutput};
 pub use rope::RotaryTable;
 pub use weights::Weights;

@@ -1,7 +1,10 @@
 //! Linear layers, packed once at load.
 //!
-//! The weight matrix (out, in) is cut into panels of [`PANEL`] outputs; a panel holds, for each input, the weights of
-//! its outputs side by side. One pass over the panels serves any number of rows and reads every weight once.
+//! The weight matrix (out, in) is cut into panels of [`PANEL`] outputs, a panel into pairs of vectors; a pair holds, for
+//! each input, the weights of its [`PAIR`] outputs side by side. One pass over the panels serves any number of rows
+//! and reads every weight once, from front to back.
+
+use std::mem::MaybeUninit;
 
 use candle_core::{DType, Tensor};
 use half::bf16;
@@ -13,6 +16,9 @@ use crate::pool::Pool;
 
 /// Outputs of one panel.
 pub(crate) const PANEL: usize = 64;
+
+/// Outputs of one pair of vectors.
+const PAIR: usize = 2 * LANES;
 
 /// One output of a packed layer: row `row` of the matrix `source`.
 pub(crate) type OutputRow = Option<(usize, usize)>;
@@ -60,7 +66,7 @@ impl Linear {
         let panels = if weights.iter().all(|w| w.dtype() == DType::BF16) {
             let rows = weights.iter().map(|w| w.flatten_all()?.to_vec1::<bf16>()).collect::<candle_core::Result<Vec<Vec<bf16>>>>()?;
             let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i].to_bits();
-            Panels::Bf16(fill(inputs, order, at, |o| o / PANEL * PANEL + interleave(o % PANEL))?)
+            Panels::Bf16(fill(inputs, order, at, interleave)?)
         } else {
             let to_f32 = |w: &&Tensor| w.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
             let rows = weights.iter().map(to_f32).collect::<Result<Vec<_>, _>>()?;
@@ -102,11 +108,13 @@ impl Linear {
             let width = PANEL.min(self.outputs - first);
             for from in (0..rows).step_by(ROWS_AT_ONCE) {
                 let count = ROWS_AT_ONCE.min(rows - from);
-                let mut acc = [0.0; ROWS_AT_ONCE * PANEL];
-                self.panel(kernels, panel, &x[from * self.inputs..(from + count) * self.inputs], &mut acc);
-                for (r, values) in acc.chunks_exact(PANEL).take(count).enumerate() {
-                    emit(from + r, first, &values[..width]);
-                }
+                let x = &x[from * self.inputs..(from + count) * self.inputs];
+                with_zeros(count * PANEL, |acc| {
+                    self.panel(kernels, panel, x, acc);
+                    for (r, values) in acc.chunks_exact(PANEL).enumerate() {
+                        emit(from + r, first, &values[..width]);
+                    }
+                });
             }
         });
     }
@@ -131,7 +139,8 @@ impl Linear {
             x_stride: self.inputs,
             rows,
             w: w.as_ptr(),
-            w_stride: PANEL,
+            w_stride: PAIR,
+            pair_stride: PAIR * self.inputs,
             depth: self.inputs,
             vectors: PANEL / LANES,
             acc: acc.as_mut_ptr(),
@@ -141,13 +150,13 @@ impl Linear {
 
     /// The weights of output `o`, as stored: row `o` of an embedding that shares its matrix with the head.
     pub(crate) fn row(&self, o: usize, out: &mut [f32]) {
-        let (panel, o) = (o / PANEL * PANEL * self.inputs, o % PANEL);
         match &self.panels {
             Panels::F32(w) => {
-                out.iter_mut().enumerate().for_each(|(i, v)| *v = w.as_slice()[panel + i * PANEL + o]);
+                let at = |i: usize| w.as_slice()[place(self.inputs, o, i)];
+                out.iter_mut().enumerate().for_each(|(i, v)| *v = at(i));
             }
             Panels::Bf16(w) => {
-                let at = |i: usize| w.as_slice()[panel + i * PANEL + interleave(o)];
+                let at = |i: usize| w.as_slice()[place(self.inputs, interleave(o), i)];
                 out.iter_mut().enumerate().for_each(|(i, v)| *v = bf16::from_bits(at(i)).to_f32());
             }
         }
@@ -156,6 +165,20 @@ impl Linear {
 
 /// Rows that one task multiplies before it hands them on: a multiple of every register tile's height.
 const ROWS_AT_ONCE: usize = 24;
+
+/// Calls `body` with `len` zeros on the stack, at most [`ROWS_AT_ONCE`] rows of a panel; only those are cleared.
+fn with_zeros(len: usize, body: impl FnOnce(&mut [f32])) {
+    let mut acc = [MaybeUninit::<f32>::uninit(); ROWS_AT_ONCE * PANEL];
+    let acc = &mut acc[..len];
+    acc.fill(MaybeUninit::new(0.0));
+    // SAFETY: all elements were just written.
+    body(unsafe { acc.assume_init_mut() });
+}
+
+/// Where the weight of output `o` for input `i` lies.
+fn place(inputs: usize, o: usize, i: usize) -> usize {
+    (o / PAIR * inputs + i) * PAIR + o % PAIR
+}
 
 /// Lays out the panels: `at` gives a weight, `slot` the place of an output among all outputs of an input.
 fn fill<T: Copy + Default>(
@@ -169,8 +192,7 @@ fn fill<T: Copy + Default>(
     for (o, source) in order.iter().enumerate() {
         let Some(source) = *source else { continue };
         let slot = slot(o);
-        let panel = slot / PANEL * PANEL * inputs + slot % PANEL;
-        (0..inputs).for_each(|i| packed[panel + i * PANEL] = at(source, i));
+        (0..inputs).for_each(|i| packed[place(inputs, slot, i)] = at(source, i));
     }
     Ok(pages)
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 use memmap2::Mmap;
 use safetensors::tensor::{Metadata, TensorInfo};
-use safetensors::{SafeTensorError, SafeTensors};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 use serde::Deserialize;
 
 use crate::error::{ModelError, Result};
@@ -39,7 +39,7 @@ impl Weights {
     }
 
     /// Opens one safetensors file.
-    pub fn open_file(file: &Path) -> Result<Self> {
+    pub(crate) fn open_file(file: &Path) -> Result<Self> {
         let shard = Shard::open(file)?;
         let shard_of = shard.header.tensors().into_keys().map(|name| (name, 0)).collect();
         let shards = vec![shard];
@@ -61,14 +61,31 @@ impl Weights {
                 found: info.shape.clone(),
             });
         }
-        let dtype = float(info.dtype).ok_or_else(|| ModelError::Dtype {
-            name: name.to_owned(),
-            found: format!("{:?}", info.dtype),
-        })?;
+        let dtype = float(info.dtype).ok_or_else(|| dtype_fault(name, info.dtype, "F32, F16 or BF16"))?;
         Ok(Tensor::from_raw_buffer(bytes, dtype, shape, &Device::Cpu)?)
     }
 
-    pub(crate) fn find(&self, name: &str) -> Result<(&TensorInfo, &[u8])> {
+    /// The names of all tensors, in no order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.shard_of.keys().map(String::as_str)
+    }
+
+    /// The shape of a tensor.
+    pub(crate) fn shape(&self, name: &str) -> Result<&[usize]> {
+        self.find(name).map(|(info, _)| info.shape.as_slice())
+    }
+
+    /// Reads a tensor of 64-bit integers, flattened.
+    pub(crate) fn integers(&self, name: &str) -> Result<Vec<i64>> {
+        let (info, bytes) = self.find(name)?;
+        if info.dtype != Dtype::I64 {
+            return Err(dtype_fault(name, info.dtype, "I64"));
+        }
+        let (integers, _) = bytes.as_chunks();
+        Ok(integers.iter().copied().map(i64::from_le_bytes).collect())
+    }
+
+    fn find(&self, name: &str) -> Result<(&TensorInfo, &[u8])> {
         self.shard_of
             .get(name)
             .and_then(|&shard| self.shards[shard].find(name))
@@ -76,11 +93,16 @@ impl Weights {
     }
 }
 
-fn float(dtype: safetensors::Dtype) -> Option<DType> {
+fn dtype_fault(name: &str, found: Dtype, expected: &'static str) -> ModelError {
+    let (name, found) = (name.to_owned(), format!("{found:?}"));
+    ModelError::Dtype { name, found, expected }
+}
+
+fn float(dtype: Dtype) -> Option<DType> {
     match dtype {
-        safetensors::Dtype::F32 => Some(DType::F32),
-        safetensors::Dtype::F16 => Some(DType::F16),
-        safetensors::Dtype::BF16 => Some(DType::BF16),
+        Dtype::F32 => Some(DType::F32),
+        Dtype::F16 => Some(DType::F16),
+        Dtype::BF16 => Some(DType::BF16),
         _ => None,
     }
 }

@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
+use crate::Token;
 use crate::numeric::{self, LogitsError, Scale, Softmax};
 use crate::select;
-use crate::Token;
 
 /// Why a distribution was refused.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -58,10 +58,7 @@ impl Candidates {
         let mut tokens: Vec<(Token, f64)> = (0..).zip(probs.iter().copied()).collect();
         tokens.retain(|&(_, prob)| prob > 0.0);
         tokens.sort_unstable_by(best_first);
-        let shape = Shape {
-            confidence: tokens.first().map_or(0.0, |&(_, prob)| prob),
-            entropy: entropy(probs),
-        };
+        let shape = Shape { confidence: tokens.first().map_or(0.0, |&(_, prob)| prob), entropy: entropy(probs) };
         tokens.truncate(k);
         Ok(Self { tokens, shape })
     }

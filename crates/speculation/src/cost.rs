@@ -37,20 +37,9 @@ impl Default for Costs {
     /// What is assumed before anything is measured: one verification costs ten draft levels, and
     /// sixteen nodes cost twice what one does.
     fn default() -> Self {
-        let verification = Line {
-            fixed_ms: 10.0,
-            per_node_ms: 0.6,
-        };
-        let level = Line {
-            fixed_ms: 1.0,
-            per_node_ms: 0.06,
-        };
-        Self {
-            level_ms: level.at(1),
-            verification_ms: verification.at(1),
-            level,
-            verification,
-        }
+        let verification = Line { fixed_ms: 10.0, per_node_ms: 0.6 };
+        let level = Line { fixed_ms: 1.0, per_node_ms: 0.06 };
+        Self { level_ms: level.at(1), verification_ms: verification.at(1), level, verification }
     }
 }
 
@@ -80,10 +69,7 @@ impl Default for CostModel {
 impl CostModel {
     /// A model that believes `prior` until it is measured otherwise.
     pub fn new(prior: &Costs) -> Self {
-        Self {
-            level: Fit::new(prior.level),
-            verification: Fit::new(prior.verification),
-        }
+        Self { level: Fit::new(prior.level), verification: Fit::new(prior.verification) }
     }
 
     /// One draft level over `nodes` nodes took this long.
@@ -100,50 +86,70 @@ impl CostModel {
     /// The costs as they stand.
     pub fn costs(&self) -> Costs {
         Costs {
-            level_ms: self.level.mean(),
-            verification_ms: self.verification.mean(),
+            level_ms: self.level.ms,
+            verification_ms: self.verification.ms,
             level: self.level.line(),
             verification: self.verification.line(),
         }
     }
 }
 
-/// Least squares through faded measurements (nodes, milliseconds), held to a prior line by two
-/// points of it that carry little weight: they decide only what the measurements leave open.
+/// A measurement counts as at most this many times the running mean: a hiccup of the machine
+/// must not decide the next trees, while a lasting change is followed within a few rounds.
+const OUTLIER_MAX: f64 = 4.0;
+
+/// Weight of the prior's relative slope, in squared nodes: it decides only as long as all
+/// measurements are of about the same number of nodes.
+const RIDGE: f64 = 4.0;
+
+/// Least squares through faded measurements (nodes, milliseconds).
 #[derive(Debug, Clone)]
 struct Fit {
     prior: Line,
-    sums: Moments,
-}
-
-/// Weighted sums over points (x, y).
-#[derive(Debug, Clone, Copy, Default)]
-struct Moments {
     weight: f64,
-    x: f64,
-    y: f64,
-    xx: f64,
-    xy: f64,
+    /// Weighted means of nodes and milliseconds, and of their (co)variances about these means.
+    nodes: f64,
+    ms: f64,
+    variance: f64,
+    covariance: f64,
 }
 
-impl Moments {
-    fn fade(&mut self, keep: f64) {
-        for sum in [&mut self.weight, &mut self.x, &mut self.y, &mut self.xx, &mut self.xy] {
-            *sum *= keep;
+impl Fit {
+    fn new(prior: Line) -> Self {
+        Self { prior, weight: 0.0, nodes: 1.0, ms: prior.at(1), variance: 0.0, covariance: 0.0 }
+    }
+
+    fn add(&mut self, nodes: usize, took: Duration) {
+        let mut ms = took.as_secs_f64() * 1e3;
+        if self.weight > 0.0 {
+            ms = ms.min(self.ms * OUTLIER_MAX);
         }
+        self.weight = self.weight * KEEP + 1.0;
+        let share = 1.0 / self.weight;
+        let (nodes_off, ms_off) = (nodes as f64 - self.nodes, ms - self.ms);
+        self.nodes += share * nodes_off;
+        self.ms += share * ms_off;
+        let fade = 1.0 - share;
+        self.variance = fade * (self.variance + share * nodes_off * nodes_off);
+        self.covariance = fade * (self.covariance + share * nodes_off * ms_off);
     }
 
-    fn add(&mut self, weight: f64, x: f64, y: f64) {
-        self.weight += weight;
-        self.x += weight * x;
-        self.y += weight * y;
-        self.xx += weight * x * x;
-        self.xy += weight * x * y;
+    fn line(&self) -> Line {
+        if self.weight == 0.0 {
+            return self.prior;
+        }
+        let per_node_ms = self.slope();
+        Line { fixed_ms: (self.ms - per_node_ms * self.nodes).max(0.0), per_node_ms }
     }
 
-    /// The slope of the least-squares line; the weights of two different x must be there.
+    /// The slope that fits best, drawn towards the prior's share of the cost; a cost can neither
+    /// fall with the nodes nor be negative without any.
     fn slope(&self) -> f64 {
-        let spread = self.weight * self.xx - self.x * self.x;
-        (self.weight * self.xy - self.x * self.y) / spread
+        let at_mean = self.prior.fixed_ms + self.prior.per_node_ms * self.nodes;
+        let share = self.prior.per_node_ms / at_mean.max(f64::MIN_POSITIVE);
+        let believed = share * self.ms;
+        let weight = self.weight;
+        let slope = (weight * self.covariance + RIDGE * believed) / (weight * self.variance + RIDGE);
+        slope.clamp(0.0, self.ms / self.nodes.max(f64::MIN_POSITIVE))
     }
 }

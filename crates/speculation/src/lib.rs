@@ -34,16 +34,15 @@ mod visibility;
 pub use accept::{Walk, accept, arg_max, walk, winner};
 pub use candidates::{CandidateError, Candidates, Shape};
 pub use cost::{CostModel, Costs, Line};
-pub use draft::Draft;
+pub use draft::{Draft, Expansion};
 pub use grower::{GrowError, Grower, Proposal};
 pub use metrics::{RoundRecord, Statistics};
 pub use ngram::{NgramLimits, propose_ngram};
 pub use noise::{Gumbel, Noise, gumbel};
 pub use numeric::LogitsError;
 pub use outcome::{Committed, FinishReason, commit};
-pub use policy::{
-    Limits, Policy, PolicyError, PolicySpec, RoundStart, parse_policy, policy_help, policy_names,
-};
+pub use policy::{Limits, Policy, PolicyError, PolicySpec, RoundStart, parse_policy, policy_help, policy_names};
+pub use ranking::rank_with_noise;
 pub use sampling::{Sampling, SamplingError};
 pub use tree::{MAX_TREE_NODES, Node, Tree, TreeBounds, TreeFault};
 pub use visibility::visibility;

@@ -66,9 +66,7 @@ impl Gumbel {
     /// The noise at absolute `position` under the request's `seed`.
     pub fn new(seed: u64, position: u64) -> Self {
         let seed = mix(seed.wrapping_add(GOLDEN));
-        Self {
-            key: mix(seed ^ position.wrapping_mul(GOLDEN)),
-        }
+        Self { key: mix(seed ^ position.wrapping_mul(GOLDEN)) }
     }
 
     /// The noise of `token`: finite, between about -3.6 and 36.8.
@@ -76,18 +74,20 @@ impl Gumbel {
         -libm::log(-libm::log(uniform(self.bits(token))))
     }
 
-    /// Divides each token's weight by its exponential waiting time `E = exp(-noise)`, to a
-    /// relative 1e-6: what is left is proportional to `exp(log weight + noise)`.
+    /// Divides each token's weight by its waiting time `exp(-noise)`, to a relative 1e-6: what is
+    /// left is proportional to `exp(log weight + noise)`.
     pub(crate) fn divide_by_waits(&self, weights: &mut [f32]) {
         const BLOCK: usize = 64;
         let mut first = 0;
         for block in weights.chunks_mut(BLOCK) {
-            let mut bits = [0_u64; BLOCK];
-            for (token, bits) in (first..).zip(&mut bits) {
-                *bits = self.bits(token);
+            // Hashing is integer work and the rest is not: apart, each vectorises.
+            let (mut us, mut gaps) = ([0.5_f32; BLOCK], [0.5_f32; BLOCK]);
+            for (token, (u, gap)) in (first..).zip(us.iter_mut().zip(&mut gaps)) {
+                let exact = uniform(self.bits(token));
+                (*u, *gap) = (exact as f32, (1.0 - exact) as f32);
             }
-            for (weight, bits) in block.iter_mut().zip(bits) {
-                *weight /= wait(bits);
+            for (weight, (&u, &gap)) in block.iter_mut().zip(us.iter().zip(&gaps)) {
+                *weight /= wait(u, gap);
             }
             first += BLOCK as Token;
         }
@@ -96,9 +96,7 @@ impl Gumbel {
     /// 64 independent fair bits for `token`.
     #[inline]
     pub(crate) fn bits(&self, token: Token) -> u64 {
-        mix(self
-            .key
-            .wrapping_add((u64::from(token) + 1).wrapping_mul(GOLDEN)))
+        mix(self.key.wrapping_add((u64::from(token) + 1).wrapping_mul(GOLDEN)))
     }
 }
 
@@ -118,28 +116,25 @@ impl Noise for Gumbel {
 #[inline]
 fn uniform(bits: u64) -> f64 {
     const CELL: f64 = 1.0 / (1_u64 << KEPT_BITS) as f64;
-    ((bits >> (64 - KEPT_BITS)) as f64 + 0.5) * CELL
+    // Signed, as processors convert it: the kept bits fit.
+    ((bits >> (64 - KEPT_BITS)) as i64 as f64 + 0.5) * CELL
 }
 
-/// `-ln u` in `f32`, to a relative 1e-6 also where `u` is close to 1.
+/// `-ln u` in `f32` to a relative 1e-6, also close to 1, where `gap = 1 - u` tells more than `u`.
 ///
-/// `u = m 2^-e` with `m` in [2/3, 4/3), and `-ln m = 2 atanh((1 - m) / (1 + m))`. For `e = 0`,
-/// where everything would cancel, `1 - m` is taken from the integer.
+/// `u = m 2^e` with `m` in [2/3, 4/3), and `-ln m = 2 atanh((1 - m) / (1 + m))`.
 #[inline]
-fn wait(bits: u64) -> f32 {
-    const TWO_THIRDS: u32 = 0x3f2a_aaab;
-    const CELL: f64 = 1.0 / (1_u64 << KEPT_BITS) as f64;
-    // A double of 1 to 2 whose mantissa is the kept bits: a conversion that vectorises.
-    let offset = f64::from_bits((bits >> (64 - KEPT_BITS)) | 1.0_f64.to_bits()) - 1.0;
-    let u = (offset + 0.5 * CELL) as f32;
-    let gap = ((1.0 - offset) - 0.5 * CELL) as f32;
-    let shift = (u.to_bits() as i32).wrapping_sub(TWO_THIRDS as i32) >> 23;
-    let m = f32::from_bits((u.to_bits() as i32).wrapping_sub(shift << 23) as u32);
-    let distance = if shift == 0 { gap } else { 1.0 - m };
+fn wait(u: f32, gap: f32) -> f32 {
+    const TWO_THIRDS: i32 = 0x3f2a_aaab;
+    let bits = u.to_bits() as i32;
+    let exponent = bits.wrapping_sub(TWO_THIRDS) >> 23;
+    let m = f32::from_bits(bits.wrapping_sub(exponent << 23) as u32);
+    let distance = if exponent == 0 { gap } else { 1.0 - m };
     let t = distance / (1.0 + m);
     let square = t * t;
-    let series = 1.0 + square * (1.0 / 3.0 + square * (0.2 + square * (1.0 / 7.0 + square / 9.0)));
-    2.0 * t * series - shift as f32 * std::f32::consts::LN_2
+    let tail = 1.0 / 5.0 + square * (1.0 / 7.0 + square * (1.0 / 9.0));
+    let atanh = t + t * square * (1.0 / 3.0 + square * tail);
+    2.0 * atanh - exponent as f32 * std::f32::consts::LN_2
 }
 
 /// Leading ones among the kept bits.

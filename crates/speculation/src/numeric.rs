@@ -78,10 +78,7 @@ pub(crate) struct Scale {
 impl Scale {
     /// Scores at `temperature` > 0 of logits of which `peak` is the greatest.
     pub(crate) fn new(peak: f32, temperature: f64) -> Self {
-        Self {
-            peak: f64::from(peak),
-            inverse_temperature: 1.0 / temperature.max(TEMPERATURE_FLOOR),
-        }
+        Self { peak: f64::from(peak), inverse_temperature: 1.0 / temperature.max(TEMPERATURE_FLOOR) }
     }
 
     /// (logit - peak) / temperature: at most 0, minus infinity for an impossible token.
@@ -97,8 +94,12 @@ impl Scale {
 
     /// The score in `f32`, cut off at [`LEAST_SCORE`] so that `weight * score` is finite.
     #[inline]
-    fn coarse(&self, logit: f32) -> f32 {
-        (self.score(logit) as f32).max(LEAST_SCORE)
+    fn coarse(&self) -> impl Fn(f32) -> f32 + use<> {
+        let (peak, scale) = (self.peak as f32, self.inverse_temperature as f32);
+        move |logit| {
+            let score = (logit - peak) * scale;
+            if score > LEAST_SCORE { score } else { LEAST_SCORE }
+        }
     }
 }
 
@@ -124,15 +125,18 @@ impl Softmax {
         softmax
     }
 
-    /// In exact `f64`, over scores of which the greatest is 0.
-    pub(crate) fn exact(scores: impl Iterator<Item = f64>) -> Self {
+    /// The softmax of given scores in exact `f64`, taken relative to the greatest, which comes
+    /// with it. Scores of minus infinity weigh nothing.
+    pub(crate) fn exact(scores: &[(Token, f64)]) -> (f64, Self) {
+        let possible = || scores.iter().map(|&(_, score)| score).filter(|&s| s > f64::NEG_INFINITY);
+        let best = possible().fold(f64::NEG_INFINITY, f64::max);
         let mut softmax = Self { sum: 0.0, moment: 0.0 };
-        for score in scores.filter(|score| score.is_finite()) {
-            let weight = libm::exp(score);
+        for score in possible() {
+            let weight = libm::exp(score - best);
             softmax.sum += weight;
-            softmax.moment += weight * score;
+            softmax.moment += weight * (score - best);
         }
-        softmax
+        (best, softmax)
     }
 
     /// Probability of a token with this score, in [0, 1].
@@ -142,25 +146,29 @@ impl Softmax {
 
     /// Confidence and entropy.
     pub(crate) fn shape(&self) -> Shape {
-        Shape {
-            confidence: 1.0 / self.sum,
-            entropy: (libm::log(self.sum) - self.moment / self.sum).max(0.0),
-        }
+        Shape { confidence: 1.0 / self.sum, entropy: (libm::log(self.sum) - self.moment / self.sum).max(0.0) }
     }
 }
 
 /// `e^score` of every token in `f32`, relative to the most probable one.
 pub(crate) fn weights(logits: &[f32], scale: Scale) -> Vec<f32> {
-    logits.iter().map(|&logit| exp(scale.coarse(logit))).collect()
+    let coarse = scale.coarse();
+    logits.iter().map(|&logit| exp(coarse(logit))).collect()
 }
 
 /// The sum of non-negative `values`, within a relative 1e-6.
 pub(crate) fn sum(values: &[f32]) -> f64 {
+    sum_above(values, -1.0)
+}
+
+/// The sum of those non-negative `values` that are above `floor`, within a relative 1e-6.
+pub(crate) fn sum_above(values: &[f32], floor: f32) -> f64 {
     let block_sum = |block: &[f32]| {
+        let (rows, rest) = block.as_chunks::<LANES>();
         let mut sums = [0.0_f32; LANES];
-        for row in block.chunks(LANES) {
-            for (sum, value) in sums.iter_mut().zip(row) {
-                *sum += value;
+        for row in rows.iter().map(|row| row.as_slice()).chain([rest]) {
+            for (sum, &value) in sums.iter_mut().zip(row) {
+                *sum += if value > floor { value } else { 0.0 };
             }
         }
         total(&sums)
@@ -169,18 +177,19 @@ pub(crate) fn sum(values: &[f32]) -> f64 {
 }
 
 fn block_sums(block: &[f32], scale: Scale) -> (f64, f64) {
+    let coarse = scale.coarse();
     let (rows, rest) = block.as_chunks::<LANES>();
     let (mut sums, mut moments) = ([0.0_f32; LANES], [0.0_f32; LANES]);
     for row in rows {
         for lane in 0..LANES {
-            let score = scale.coarse(row[lane]);
+            let score = coarse(row[lane]);
             let weight = exp(score);
             sums[lane] += weight;
             moments[lane] += weight * score;
         }
     }
     for (lane, &logit) in rest.iter().enumerate() {
-        let score = scale.coarse(logit);
+        let score = coarse(logit);
         sums[lane] += exp(score);
         moments[lane] += exp(score) * score;
     }

@@ -41,9 +41,5 @@ pub fn commit(tree: &Tree, walk: &Walk, stops: &[Token], remaining: usize) -> Co
         Some(_) => Some(FinishReason::Stop),
         None => (tokens.len() == remaining).then_some(FinishReason::Length),
     };
-    Committed {
-        accepted: drafted.len().min(tokens.len()),
-        tokens,
-        finish,
-    }
+    Committed { accepted: drafted.len().min(tokens.len()), tokens, finish }
 }

@@ -4,8 +4,9 @@
 use crate::accept::{arg_max, winner};
 use crate::noise::Gumbel;
 use crate::numeric::{self, LogitsError, Scale};
+use crate::ranking::{over_vocabulary, rank_with_noise};
 use crate::support::Support;
-use crate::{Candidates, Token, ranking};
+use crate::{Candidates, Token};
 
 /// Why sampling parameters were refused.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -36,12 +37,7 @@ pub struct Sampling {
 impl Sampling {
     /// Temperature 0: the most probable token, always.
     pub const fn greedy() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            seed: 0,
-        }
+        Self { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 }
     }
 
     /// Samples at `temperature` (0: greedy) from the `top_k` most probable tokens (0: all), of
@@ -49,24 +45,14 @@ impl Sampling {
     ///
     /// # Errors
     /// A temperature that is negative or not finite; `top_p` outside (0, 1].
-    pub fn new(
-        temperature: f64,
-        top_k: usize,
-        top_p: f64,
-        seed: u64,
-    ) -> Result<Self, SamplingError> {
+    pub fn new(temperature: f64, top_k: usize, top_p: f64, seed: u64) -> Result<Self, SamplingError> {
         if !(temperature.is_finite() && temperature >= 0.0) {
             return Err(SamplingError::Temperature { found: temperature });
         }
         if !(top_p > 0.0 && top_p <= 1.0) {
             return Err(SamplingError::TopP { found: top_p });
         }
-        Ok(Self {
-            temperature,
-            top_k,
-            top_p,
-            seed,
-        })
+        Ok(Self { temperature, top_k, top_p, seed })
     }
 
     /// The temperature, finite and at least 0.
@@ -102,7 +88,7 @@ impl Sampling {
     ///
     /// # Errors
     /// No logits, a NaN or plus infinity among them, or all minus infinity.
-    pub fn decide(&self, logits: &[f32], position: u64) -> Result<Token, AcceptError> {
+    pub fn decide(&self, logits: &[f32], position: u64) -> Result<Token, LogitsError> {
         if self.is_greedy() {
             return arg_max(logits);
         }
@@ -125,20 +111,15 @@ impl Sampling {
     ///
     /// # Errors
     /// No logits, a NaN or plus infinity among them, or all minus infinity.
-    pub fn rank(
-        &self,
-        logits: &[f32],
-        position: u64,
-        k: usize,
-    ) -> Result<Candidates, LogitsError> {
+    pub fn rank(&self, logits: &[f32], position: u64, k: usize) -> Result<Candidates, LogitsError> {
         if self.is_greedy() {
             return Candidates::from_logits(logits, k);
         }
         let peak = numeric::peak(logits)?;
         let noise = Gumbel::new(self.seed, position);
         Ok(match self.support(logits, peak) {
-            Support::Everything(scale) => ranking::over_vocabulary(logits, scale, &noise, k),
-            Support::Some(scores) => ranking::over_scores(&scores, &noise, k),
+            Support::Everything(scale) => over_vocabulary(logits, scale, &noise, k),
+            Support::Some(scores) => rank_with_noise(&scores, &noise, k),
         })
     }
 

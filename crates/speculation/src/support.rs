@@ -1,12 +1,10 @@
 //! Which tokens a request may draw from: all, the `top_k`, or the nucleus of `top_p`.
 
-use crate::numeric::{Scale, Softmax};
-use crate::select::{self, Ranked};
-use crate::Token;
+use crate::numeric::{self, Scale, Softmax};
+use crate::{Token, select};
 
-/// Tokens first looked at for a nucleus; as long as they do not fill it, this many times more.
+/// A nucleus is first looked for among so many best tokens, where it nearly always is.
 const NUCLEUS_START: usize = 64;
-const NUCLEUS_GROWTH: usize = 8;
 
 /// The tokens that may be drawn.
 pub(crate) enum Support {
@@ -20,48 +18,74 @@ impl Support {
     /// The `top_k` greatest `logits` (0: all), of those the fewest best whose share reaches
     /// `top_p`: a token stays while those before it have less than `top_p`.
     pub(crate) fn new(logits: &[f32], scale: Scale, top_k: usize, top_p: f64) -> Self {
-        let limited = top_k > 0 && top_k < logits.len();
-        let ranked = match (limited, top_p < 1.0) {
+        let k = if top_k == 0 { logits.len() } else { top_k };
+        let mut scores = match (k < logits.len(), top_p < 1.0) {
             (false, false) => return Self::Everything(scale),
-            (true, false) => select::top(logits, top_k),
-            (true, true) => {
-                let best = select::top(logits, top_k);
-                let softmax = Softmax::exact(best.iter().map(|&(_, logit)| scale.score(logit)));
-                cut(best, scale, top_p * softmax.sum).0
-            }
             (false, true) => nucleus(logits, scale, top_p),
+            (true, false) => best(logits, scale, k),
+            (true, true) => {
+                let best = best(logits, scale, k);
+                let target = top_p * Softmax::exact(&best).1.sum;
+                cut(&best, target).unwrap_or(best)
+            }
         };
-        let mut scores: Vec<_> = ranked
-            .into_iter()
-            .map(|(token, logit)| (token, scale.score(logit)))
-            .collect();
         scores.sort_unstable_by_key(|&(token, _)| token);
         Self::Some(scores)
     }
 }
 
-/// The nucleus of all tokens, looking at no more of the best than it takes to fill it.
-fn nucleus(logits: &[f32], scale: Scale, top_p: f64) -> Vec<Ranked> {
-    let target = top_p * Softmax::over(logits, scale).sum;
-    let mut looked_at = NUCLEUS_START;
-    loop {
-        let (best, full) = cut(select::top(logits, looked_at), scale, target);
-        if full || looked_at >= logits.len() {
-            return best;
-        }
-        looked_at *= NUCLEUS_GROWTH;
-    }
+/// The `k` tokens of greatest score, best first.
+fn best(logits: &[f32], scale: Scale, k: usize) -> Vec<(Token, f64)> {
+    let best = select::top(logits, k).into_iter();
+    best.map(|(token, logit)| (token, scale.score(logit))).collect()
 }
 
-/// The shortest start of `best` whose weight reaches `target`, and whether it does.
-fn cut(mut best: Vec<Ranked>, scale: Scale, target: f64) -> (Vec<Ranked>, bool) {
+/// The shortest start of `best` whose weight reaches `target`, if any does.
+fn cut(best: &[(Token, f64)], target: f64) -> Option<Vec<(Token, f64)>> {
     let mut mass = 0.0;
-    let full = best.iter().position(|&(_, logit)| {
-        mass += libm::exp(scale.score(logit));
+    let last = best.iter().position(|&(_, score)| {
+        mass += libm::exp(score);
         mass >= target
     });
-    if let Some(last) = full {
-        best.truncate(last + 1);
+    last.map(|last| best[..=last].to_vec())
+}
+
+/// The nucleus of all tokens.
+fn nucleus(logits: &[f32], scale: Scale, top_p: f64) -> Vec<(Token, f64)> {
+    let weights = numeric::weights(logits, scale);
+    let target = top_p * numeric::sum(&weights);
+    let narrow = cut(&best(logits, scale, NUCLEUS_START), target);
+    narrow.unwrap_or_else(|| wide_nucleus(logits, &weights, scale, target))
+}
+
+/// The nucleus of a flat distribution, found without sorting: the tokens above the greatest
+/// weight that those from it upwards reach `target` with, and of those at it the first few.
+fn wide_nucleus(logits: &[f32], weights: &[f32], scale: Scale, target: f64) -> Vec<(Token, f64)> {
+    let edge = edge(weights, target);
+    let mut missing = target - numeric::sum_above(weights, edge);
+    let mut inside = |weight: f32| {
+        if weight == edge && missing > 0.0 {
+            missing -= f64::from(weight);
+            return true;
+        }
+        weight > edge
+    };
+    let tokens = scale.scores(logits).zip(weights);
+    tokens.filter(|&(_, &weight)| inside(weight)).map(|(score, _)| score).collect()
+}
+
+/// The greatest weight at which the sum of all weights from it upwards reaches `target`: bisected
+/// over bit patterns, which order non-negative floats as their values do.
+fn edge(weights: &[f32], target: f64) -> f32 {
+    let (mut reached, mut missed) = (0, 1.0_f32.to_bits() + 1);
+    while missed - reached > 1 {
+        let middle = reached + (missed - reached) / 2;
+        // From `middle` upwards is above the pattern before it.
+        if numeric::sum_above(weights, f32::from_bits(middle - 1)) >= target {
+            reached = middle;
+        } else {
+            missed = middle;
+        }
     }
-    (best, full.is_some())
+    f32::from_bits(reached)
 }

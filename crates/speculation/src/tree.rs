@@ -26,13 +26,7 @@ impl Node {
     /// `path_prob` is the parent's times `prob`, rounded once, so equal paths tie exactly.
     pub(crate) fn child(parent: usize, above: Option<&Node>, token: Token, prob: f64) -> Self {
         let (depth, path_prob) = above.map_or((0, 1.0), |node| (node.depth, node.path_prob));
-        Self {
-            token,
-            parent,
-            depth: depth + 1,
-            prob,
-            path_prob: path_prob * prob,
-        }
+        Self { token, parent, depth: depth + 1, prob, path_prob: path_prob * prob }
     }
 }
 
@@ -160,9 +154,7 @@ impl Tree {
     /// The child of node `id` that carries `token`.
     pub fn child_with(&self, id: usize, token: Token) -> Option<usize> {
         let later = self.nodes.get(id..)?;
-        let hit = later
-            .iter()
-            .position(|node| node.parent == id && node.token == token)?;
+        let hit = later.iter().position(|node| node.parent == id && node.token == token)?;
         Some(id + hit + 1)
     }
 
@@ -191,41 +183,44 @@ impl Tree {
     pub fn push(&mut self, parent: usize, token: Token, prob: f64) -> Result<usize, TreeFault> {
         let node = self.len() + 1;
         if node > MAX_TREE_NODES {
-            return Err(TreeFault::TooManyNodes {
-                nodes: node,
-                limit: MAX_TREE_NODES,
-            });
+            return Err(TreeFault::TooManyNodes { nodes: node, limit: MAX_TREE_NODES });
         }
         if parent >= node {
             return Err(TreeFault::Parent { node, parent });
         }
         check_probability(node, prob)?;
         if self.child_with(parent, token).is_some() {
-            return Err(TreeFault::DuplicateSibling {
-                node,
-                parent,
-                token,
-            });
+            return Err(TreeFault::DuplicateSibling { node, parent, token });
         }
         let above = self.node(parent);
         self.nodes.push(Node::child(parent, above, token, prob));
         Ok(node)
     }
 
+    /// The tree of `nodes`, given by rising number with their parents' numbers, and the number
+    /// that each of its nodes had. A node whose parent is not among them is left out.
+    pub(crate) fn of_connected(nodes: impl IntoIterator<Item = (usize, Node)>) -> (Self, Vec<usize>) {
+        let (mut tree, mut numbers) = (Self::new(), Vec::new());
+        for (number, node) in nodes {
+            let parent = match node.parent {
+                0 => Ok(0),
+                above => numbers.binary_search(&above).map(|index| index + 1),
+            };
+            if let Ok(parent) = parent {
+                tree.nodes.push(Node { parent, ..node });
+                numbers.push(number);
+            }
+        }
+        (tree, numbers)
+    }
+
     /// Reads a tree off the wire: node `i + 1` has `tokens[i]`, `parents[i]` and `probs[i]`.
     ///
     /// # Errors
     /// The first fault found, in the order of the nodes.
-    pub fn parse(
-        bounds: &TreeBounds,
-        tokens: &[Token],
-        parents: &[u32],
-        probs: &[f64],
-    ) -> Result<Self, TreeFault> {
+    pub fn parse(bounds: &TreeBounds, tokens: &[Token], parents: &[u32], probs: &[f64]) -> Result<Self, TreeFault> {
         check_lengths(bounds, tokens.len(), parents.len(), probs.len())?;
-        let mut tree = Self {
-            nodes: Vec::with_capacity(tokens.len()),
-        };
+        let mut tree = Self { nodes: Vec::with_capacity(tokens.len()) };
         for ((&token, &parent), &prob) in tokens.iter().zip(parents).zip(probs) {
             let node = tree.push(parent as usize, token, prob)?;
             tree.check_bounds(node, bounds)?;
@@ -239,42 +234,22 @@ impl Tree {
             return Ok(());
         };
         if token as usize >= bounds.vocab {
-            return Err(TreeFault::Token {
-                node: id,
-                token,
-                vocab: bounds.vocab,
-            });
+            return Err(TreeFault::Token { node: id, token, vocab: bounds.vocab });
         }
         if depth > bounds.max_depth {
-            return Err(TreeFault::TooDeep {
-                node: id,
-                depth,
-                limit: bounds.max_depth,
-            });
+            return Err(TreeFault::TooDeep { node: id, depth, limit: bounds.max_depth });
         }
         Ok(())
     }
 }
 
-fn check_lengths(
-    bounds: &TreeBounds,
-    tokens: usize,
-    parents: usize,
-    probs: usize,
-) -> Result<(), TreeFault> {
+fn check_lengths(bounds: &TreeBounds, tokens: usize, parents: usize, probs: usize) -> Result<(), TreeFault> {
     if tokens != parents || tokens != probs {
-        return Err(TreeFault::Lengths {
-            tokens,
-            parents,
-            probs,
-        });
+        return Err(TreeFault::Lengths { tokens, parents, probs });
     }
     let limit = bounds.max_nodes.min(MAX_TREE_NODES);
     if tokens > limit {
-        return Err(TreeFault::TooManyNodes {
-            nodes: tokens,
-            limit,
-        });
+        return Err(TreeFault::TooManyNodes { nodes: tokens, limit });
     }
     Ok(())
 }

@@ -1,84 +1,76 @@
 //! Norms, softmax and gating over rows, in a fixed order of lanes.
+//!
+//! Plain loops and no closures: a closure is a function of its own, which would be compiled without the instruction
+//! set that its caller enables.
 
 use super::simd::{LANES, Simd, exp, sum, to_array};
 
-/// Calls `body` with the vector at each full group of lanes of `x`, and once with the rest padded by `pad`.
+/// The vector of a chunk of at most [`LANES`] values, the rest being `pad`.
 #[inline(always)]
-unsafe fn for_each<S: Simd>(x: &[f32], pad: f32, mut body: impl FnMut(S::V)) {
-    let (full, rest) = x.as_chunks::<LANES>();
-    // SAFETY: chunks hold LANES elements.
+unsafe fn load<S: Simd>(chunk: &[f32], pad: f32) -> S::V {
+    // SAFETY: whole chunks are read directly, others through a padded copy.
     unsafe {
-        full.iter().for_each(|chunk| body(S::load(chunk.as_ptr())));
-        if !rest.is_empty() {
-            let mut last = [pad; LANES];
-            last[..rest.len()].copy_from_slice(rest);
-            body(S::load(last.as_ptr()));
+        if chunk.len() == LANES {
+            return S::load(chunk.as_ptr());
         }
+        let mut padded = [pad; LANES];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        S::load(padded.as_ptr())
     }
 }
 
-/// Replaces every element of `x` by `f` of it.
+/// The lanes of `v` that fit a chunk of at most [`LANES`] values.
 #[inline(always)]
-unsafe fn map_in_place<S: Simd>(x: &mut [f32], f: impl Fn(S::V) -> S::V) {
-    let (full, rest) = x.as_chunks_mut::<LANES>();
-    // SAFETY: chunks hold LANES elements.
+unsafe fn store<S: Simd>(chunk: &mut [f32], v: S::V) {
+    // SAFETY: whole chunks are written directly, others through a copy.
     unsafe {
-        full.iter_mut().for_each(|chunk| S::store(chunk.as_mut_ptr(), f(S::load(chunk.as_ptr()))));
-        let mut last = [0.0; LANES];
-        last[..rest.len()].copy_from_slice(rest);
-        S::store(last.as_mut_ptr(), f(S::load(last.as_ptr())));
-        rest.copy_from_slice(&last[..rest.len()]);
-    }
-}
-
-/// `out = f(x, y)` over slices of one length.
-#[inline(always)]
-unsafe fn zip_into<S: Simd>(x: &[f32], y: &[f32], out: &mut [f32], f: impl Fn(S::V, S::V) -> S::V) {
-    assert!(x.len() == out.len() && y.len() == out.len(), "slices of one length");
-    let whole = out.len() / LANES * LANES;
-    // SAFETY: the lengths are equal, checked above.
-    unsafe {
-        for i in (0..whole).step_by(LANES) {
-            S::store(out.as_mut_ptr().add(i), f(S::load(x.as_ptr().add(i)), S::load(y.as_ptr().add(i))));
+        if chunk.len() == LANES {
+            return S::store(chunk.as_mut_ptr(), v);
         }
-        let (mut a, mut b) = ([0.0; LANES], [0.0; LANES]);
-        a[..out.len() - whole].copy_from_slice(&x[whole..]);
-        b[..out.len() - whole].copy_from_slice(&y[whole..]);
-        let last = to_array::<S>(f(S::load(a.as_ptr()), S::load(b.as_ptr())));
-        let rest = out.len() - whole;
-        out[whole..].copy_from_slice(&last[..rest]);
+        let lanes = to_array::<S>(v);
+        chunk.copy_from_slice(&lanes[..chunk.len()]);
     }
 }
 
 /// `out = x / sqrt(mean(x^2) + eps) * weight`.
 #[inline(always)]
 pub(crate) unsafe fn rms_norm<S: Simd>(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
-    // SAFETY: lane arithmetic on slices.
+    // SAFETY: lane arithmetic on chunks.
     unsafe {
         let mut squares = S::splat(0.0);
-        for_each::<S>(x, 0.0, |v| squares = S::fma(v, v, squares));
+        for chunk in x.chunks(LANES) {
+            let v = load::<S>(chunk, 0.0);
+            squares = S::fma(v, v, squares);
+        }
         let scale = S::splat(1.0 / (sum::<S>(squares) / x.len() as f32 + eps).sqrt());
-        zip_into::<S>(x, weight, out, |v, w| S::mul(S::mul(v, scale), w));
+        for ((x, w), out) in x.chunks(LANES).zip(weight.chunks(LANES)).zip(out.chunks_mut(LANES)) {
+            let normed = S::mul(load::<S>(x, 0.0), scale);
+            store::<S>(out, S::mul(normed, load::<S>(w, 0.0)));
+        }
     }
 }
 
 /// `out = (x - mean) / sqrt(variance + eps) * weight`; the caller adds the bias.
 #[inline(always)]
 pub(crate) unsafe fn layer_norm<S: Simd>(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
-    // SAFETY: lane arithmetic on slices.
+    // SAFETY: lane arithmetic on chunks.
     unsafe {
         let mut total = S::splat(0.0);
-        for_each::<S>(x, 0.0, |v| total = S::add(v, total));
+        for chunk in x.chunks(LANES) {
+            total = S::add(load::<S>(chunk, 0.0), total);
+        }
         let mean = sum::<S>(total) / x.len() as f32;
-        let mean_lanes = S::splat(mean);
         let mut squares = S::splat(0.0);
-        // Padding with the mean adds nothing to the variance.
-        for_each::<S>(x, mean, |v| {
-            let d = S::sub(v, mean_lanes);
+        for chunk in x.chunks(LANES) {
+            // Padding with the mean adds nothing to the variance.
+            let d = S::sub(load::<S>(chunk, mean), S::splat(mean));
             squares = S::fma(d, d, squares);
-        });
+        }
         let scale = S::splat(1.0 / (sum::<S>(squares) / x.len() as f32 + eps).sqrt());
-        zip_into::<S>(x, weight, out, |v, w| S::mul(S::mul(S::sub(v, mean_lanes), scale), w));
+        for ((x, w), out) in x.chunks(LANES).zip(weight.chunks(LANES)).zip(out.chunks_mut(LANES)) {
+            let normed = S::mul(S::sub(load::<S>(x, 0.0), S::splat(mean)), scale);
+            store::<S>(out, S::mul(normed, load::<S>(w, 0.0)));
+        }
     }
 }
 
@@ -86,28 +78,42 @@ pub(crate) unsafe fn layer_norm<S: Simd>(x: &[f32], weight: &[f32], eps: f32, ou
 /// `i % LANES`, so the sum depends on the context alone.
 #[inline(always)]
 pub(crate) unsafe fn softmax_terms<S: Simd>(scores: &mut [f32]) -> f32 {
-    // SAFETY: lane arithmetic on slices.
+    // SAFETY: lane arithmetic on chunks.
     unsafe {
         let mut top = S::splat(f32::NEG_INFINITY);
-        for_each::<S>(scores, f32::NEG_INFINITY, |v| top = S::max(v, top));
-        let top = to_array::<S>(top).into_iter().fold(f32::NEG_INFINITY, f32::max);
-        let top = S::splat(top);
-        map_in_place::<S>(scores, |v| exp::<S>(S::sub(v, top)));
+        for chunk in scores.chunks(LANES) {
+            top = S::max(load::<S>(chunk, f32::NEG_INFINITY), top);
+        }
+        let top = S::splat(to_array::<S>(top).into_iter().fold(f32::NEG_INFINITY, f32::max));
         let mut total = S::splat(0.0);
-        for_each::<S>(scores, 0.0, |v| total = S::add(v, total));
+        for chunk in scores.chunks_mut(LANES) {
+            store::<S>(chunk, exp::<S>(S::sub(load::<S>(chunk, 0.0), top)));
+            total = S::add(load::<S>(chunk, 0.0), total);
+        }
         sum::<S>(total)
+    }
+}
+
+/// `x *= factor`.
+#[inline(always)]
+pub(crate) unsafe fn scale<S: Simd>(x: &mut [f32], factor: f32) {
+    // SAFETY: lane arithmetic on chunks.
+    unsafe {
+        for chunk in x.chunks_mut(LANES) {
+            store::<S>(chunk, S::mul(load::<S>(chunk, 0.0), S::splat(factor)));
+        }
     }
 }
 
 /// `out = gate / (1 + e^-gate) * up`.
 #[inline(always)]
 pub(crate) unsafe fn silu_mul<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    // SAFETY: lane arithmetic on slices.
+    // SAFETY: lane arithmetic on chunks.
     unsafe {
-        let one = S::splat(1.0);
-        zip_into::<S>(gate, up, out, |g, u| {
-            let negative = S::sub(S::splat(0.0), g);
-            S::mul(S::div(g, S::add(one, exp::<S>(negative))), u)
-        });
+        for ((gate, up), out) in gate.chunks(LANES).zip(up.chunks(LANES)).zip(out.chunks_mut(LANES)) {
+            let g = load::<S>(gate, 0.0);
+            let below = S::add(S::splat(1.0), exp::<S>(S::sub(S::splat(0.0), g)));
+            store::<S>(out, S::mul(S::div(g, below), load::<S>(up, 0.0)));
+        }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Kernels {
     rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     softmax_terms: unsafe fn(&mut [f32]) -> f32,
+    scale: unsafe fn(&mut [f32], f32),
     silu_mul: unsafe fn(&[f32], &[f32], &mut [f32]),
 }
 
@@ -58,11 +59,16 @@ macro_rules! kernels {
                 unsafe { elementwise::softmax_terms::<$set>(scores) }
             }
             $(#[$features])?
+            unsafe fn scale(x: &mut [f32], factor: f32) {
+                // SAFETY: the instruction set was detected.
+                unsafe { elementwise::scale::<$set>(x, factor) }
+            }
+            $(#[$features])?
             unsafe fn silu_mul(gate: &[f32], up: &[f32], out: &mut [f32]) {
                 // SAFETY: the instruction set was detected.
                 unsafe { elementwise::silu_mul::<$set>(gate, up, out) }
             }
-            Kernels { name: $name, product_f32, product_bf16, rms_norm, layer_norm, softmax_terms, silu_mul }
+            Kernels { name: $name, product_f32, product_bf16, rms_norm, layer_norm, softmax_terms, scale, silu_mul }
         };
     };
 }
@@ -129,6 +135,12 @@ impl Kernels {
     pub(crate) fn softmax_terms(&self, scores: &mut [f32]) -> f32 {
         // SAFETY: the set was detected.
         unsafe { (self.softmax_terms)(scores) }
+    }
+
+    /// See [`elementwise::scale`].
+    pub(crate) fn scale(&self, x: &mut [f32], factor: f32) {
+        // SAFETY: the set was detected.
+        unsafe { (self.scale)(x, factor) }
     }
 
     /// See [`elementwise::silu_mul`].

@@ -1,6 +1,7 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
 use super::simd::{LANES, Simd};
+use super::tile::{Product, Weight, register_tile};
 
 /// Arrays of sixteen that the compiler turns into whatever vectors the target has.
 #[derive(Clone, Copy)]
@@ -38,6 +39,8 @@ impl Simd for Portable {
         (pairs.map(|[even, _]| widen(even)), pairs.map(|[_, odd]| widen(odd)))
     }
     #[inline(always)]
+    unsafe fn prefetch(_at: *const u8) {}
+    #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, |a, b| a + b)
     }
@@ -71,6 +74,11 @@ impl Simd for Portable {
         // Adding and taking away 1.5 * 2^23 rounds to nearest even for |a| < 2^22.
         const MAGIC: f32 = 12_582_912.0;
         a.map(|a| (a + MAGIC) - MAGIC)
+    }
+    #[inline(never)]
+    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+        // SAFETY: passed on to the caller.
+        unsafe { register_tile::<Self, W, N, R>(p) }
     }
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {

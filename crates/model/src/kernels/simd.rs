@@ -4,6 +4,8 @@
 //! operations in the same order, so a result depends on the instruction set (one with fused multiply-add rounds once
 //! where another rounds twice) but never on how many rows or threads share the work.
 
+use super::tile::{Product, Weight};
+
 /// Lanes of one vector.
 pub(crate) const LANES: usize = 16;
 
@@ -26,6 +28,8 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn store(to: *mut f32, v: Self::V);
     /// Two vectors from 32 interleaved bf16: even elements, then odd ones (see [`super::interleave`]). Exact.
     unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V);
+    /// Asks for the cache line at `at`, which need not be valid.
+    unsafe fn prefetch(at: *const u8);
     /// `a + b`.
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     /// `a - b`.
@@ -42,6 +46,9 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// To the nearest integer, ties to even.
     unsafe fn round(a: Self::V) -> Self::V;
+    /// [`super::tile::register_tile`] compiled for this set, as a function of its own: inside a larger one the
+    /// compiler would keep sums in memory.
+    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>);
     /// `a * 2^n` for integral `n` in -126..=127.
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V;
 }

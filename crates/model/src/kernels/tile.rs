@@ -7,8 +7,9 @@
 
 use super::simd::{LANES, Simd};
 
-/// What a product reads and writes. `x`: rows of `x_stride` elements; `w`: `depth` rows of `w_stride` elements, of
-/// which `vectors` times [`LANES`] are used; `acc`: rows of `acc_stride` elements.
+/// What a product reads and writes. `x`: rows of `x_stride` elements; `w`: for each of `depth` inputs (`w_stride`
+/// elements apart) pairs of vectors (`pair_stride` elements apart), `vectors` in all; `acc`: rows of `acc_stride`
+/// elements.
 #[derive(Clone, Copy)]
 pub(crate) struct Product<W> {
     pub(crate) x: *const f32,
@@ -16,48 +17,72 @@ pub(crate) struct Product<W> {
     pub(crate) rows: usize,
     pub(crate) w: *const W,
     pub(crate) w_stride: usize,
+    pub(crate) pair_stride: usize,
     pub(crate) depth: usize,
     pub(crate) vectors: usize,
     pub(crate) acc: *mut f32,
     pub(crate) acc_stride: usize,
 }
 
-/// A stored weight: how `N` vectors of it become `f32` lanes.
+/// A stored weight: how two vectors of it become `f32` lanes.
 pub(crate) trait Weight: Copy + 'static {
     /// Whether vectors come in pairs only.
     const PAIRED: bool;
-    /// `N` vectors from memory.
-    unsafe fn load<S: Simd, const N: usize>(from: *const Self) -> [S::V; N];
+
+    /// One vector from memory, or two: the second is unspecified unless `both`.
+    unsafe fn load<S: Simd>(from: *const Self, both: bool) -> (S::V, S::V);
 }
 
 impl Weight for f32 {
     const PAIRED: bool = false;
+
     #[inline(always)]
-    unsafe fn load<S: Simd, const N: usize>(from: *const Self) -> [S::V; N] {
-        // SAFETY: the caller gives N * LANES readable elements.
-        std::array::from_fn(|i| unsafe { S::load(from.add(i * LANES)) })
+    unsafe fn load<S: Simd>(from: *const Self, both: bool) -> (S::V, S::V) {
+        // SAFETY: the caller gives LANES readable elements, twice as many for `both`.
+        unsafe {
+            let first = S::load(from);
+            (first, if both { S::load(from.add(LANES)) } else { first })
+        }
     }
 }
 
-/// bf16, interleaved in groups of 32; `N` is even.
+/// bf16, interleaved in groups of 32.
 impl Weight for u16 {
     const PAIRED: bool = true;
+
     #[inline(always)]
-    unsafe fn load<S: Simd, const N: usize>(from: *const Self) -> [S::V; N] {
-        // SAFETY: the caller gives N * LANES readable elements.
-        unsafe {
-            let mut out = [S::splat(0.0); N];
-            for pair in 0..N / 2 {
-                (out[2 * pair], out[2 * pair + 1]) = S::load_bf16_pair(from.add(2 * pair * LANES));
+    unsafe fn load<S: Simd>(from: *const Self, _both: bool) -> (S::V, S::V) {
+        // SAFETY: the caller gives 2 * LANES readable elements.
+        unsafe { S::load_bf16_pair(from) }
+    }
+}
+
+/// How far ahead of its use a weight is asked for: several rows take long enough over each weight that the processor's
+/// own prefetcher falls behind memory.
+const PREFETCH_BYTES: usize = 8192;
+
+/// The weights of one input: `N` vectors.
+#[inline(always)]
+unsafe fn weights<S: Simd, W: Weight, const N: usize>(p: &Product<W>, input: usize) -> [S::V; N] {
+    // SAFETY: `p` describes valid memory.
+    unsafe {
+        let mut out = [S::splat(0.0); N];
+        for (pair, vectors) in out.chunks_mut(2).enumerate() {
+            let from = p.w.add(input * p.w_stride + pair * p.pair_stride);
+            S::prefetch(from.wrapping_byte_add(PREFETCH_BYTES).cast());
+            let (first, second) = W::load::<S>(from, vectors.len() > 1);
+            vectors[0] = first;
+            if let Some(v) = vectors.get_mut(1) {
+                *v = second;
             }
-            out
         }
+        out
     }
 }
 
 /// One register tile: `R` rows by `N` vectors.
 #[inline(always)]
-unsafe fn tile<S: Simd, W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+pub(crate) unsafe fn register_tile<S: Simd, W: Weight, const N: usize, const R: usize>(p: Product<W>) {
     // SAFETY: `p` describes valid memory; see `Product`.
     unsafe {
         let mut acc = [[S::splat(0.0); N]; R];
@@ -67,7 +92,7 @@ unsafe fn tile<S: Simd, W: Weight, const N: usize, const R: usize>(p: Product<W>
             }
         }
         for i in 0..p.depth {
-            let w = W::load::<S, N>(p.w.add(i * p.w_stride));
+            let w = weights::<S, W, N>(&p, i);
             for (r, row) in acc.iter_mut().enumerate() {
                 let x = S::splat(*p.x.add(r * p.x_stride + i));
                 for (v, &w) in row.iter_mut().zip(&w) {
@@ -84,7 +109,6 @@ unsafe fn tile<S: Simd, W: Weight, const N: usize, const R: usize>(p: Product<W>
 }
 
 /// A strip of `N` vectors over all rows, in register tiles of about equal height.
-#[inline(always)]
 unsafe fn strip<S: Simd, W: Weight, const N: usize>(mut p: Product<W>) {
     let most = if N > 2 { S::ROWS_WIDE } else { S::ROWS_NARROW };
     let mut left = p.rows;
@@ -93,18 +117,18 @@ unsafe fn strip<S: Simd, W: Weight, const N: usize>(mut p: Product<W>) {
         // SAFETY: the rows of `p` are walked once.
         unsafe {
             match height {
-                1 => tile::<S, W, N, 1>(p),
-                2 => tile::<S, W, N, 2>(p),
-                3 => tile::<S, W, N, 3>(p),
-                4 => tile::<S, W, N, 4>(p),
-                5 => tile::<S, W, N, 5>(p),
-                6 => tile::<S, W, N, 6>(p),
-                7 => tile::<S, W, N, 7>(p),
-                8 => tile::<S, W, N, 8>(p),
-                9 => tile::<S, W, N, 9>(p),
-                10 => tile::<S, W, N, 10>(p),
-                11 => tile::<S, W, N, 11>(p),
-                _ => tile::<S, W, N, 12>(p),
+                1 => S::tile::<W, N, 1>(p),
+                2 => S::tile::<W, N, 2>(p),
+                3 => S::tile::<W, N, 3>(p),
+                4 => S::tile::<W, N, 4>(p),
+                5 => S::tile::<W, N, 5>(p),
+                6 => S::tile::<W, N, 6>(p),
+                7 => S::tile::<W, N, 7>(p),
+                8 => S::tile::<W, N, 8>(p),
+                9 => S::tile::<W, N, 9>(p),
+                10 => S::tile::<W, N, 10>(p),
+                11 => S::tile::<W, N, 11>(p),
+                _ => S::tile::<W, N, 12>(p),
             }
             p.x = p.x.add(height * p.x_stride);
             p.acc = p.acc.add(height * p.acc_stride);
@@ -115,7 +139,6 @@ unsafe fn strip<S: Simd, W: Weight, const N: usize>(mut p: Product<W>) {
 
 /// The whole product: strips of four, two and one vectors. Few rows want wide strips (more independent sums to hide
 /// latency), many want narrow ones (more rows to a loaded weight).
-#[inline(always)]
 pub(crate) unsafe fn product<S: Simd, W: Weight>(mut p: Product<W>) {
     let mut left = p.vectors;
     while left > 0 {
@@ -131,7 +154,7 @@ pub(crate) unsafe fn product<S: Simd, W: Weight>(mut p: Product<W>) {
                 strip::<S, W, 1>(p);
                 1
             };
-            p.w = p.w.add(width * LANES);
+            p.w = p.w.add(width / 2 * p.pair_stride);
             p.acc = p.acc.add(width * LANES);
             left -= width;
         }

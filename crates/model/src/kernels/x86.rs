@@ -3,6 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::simd::Simd;
+use super::tile::{Product, Weight, register_tile};
 
 /// One 512-bit register a vector.
 #[derive(Clone, Copy)]
@@ -42,6 +43,10 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
         unsafe { _mm512_add_ps(a, b) }
     }
@@ -73,15 +78,23 @@ impl Simd for Avx512 {
     unsafe fn round(a: Self::V) -> Self::V {
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma")]
+    #[inline(never)]
+    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+        // SAFETY: passed on to the caller.
+        unsafe { register_tile::<Self, W, N, R>(p) }
+    }
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
         unsafe { _mm512_scalef_ps(a, n) }
     }
 }
 
-#[inline(always)]
-unsafe fn both(a: [__m256; 2], b: [__m256; 2], f: impl Fn(__m256, __m256) -> __m256) -> [__m256; 2] {
-    [f(a[0], b[0]), f(a[1], b[1])]
+/// An instruction on both halves.
+macro_rules! both {
+    ($f:ident, $a:expr, $b:expr) => {
+        unsafe { [$f($a[0], $b[0]), $f($a[1], $b[1])] }
+    };
 }
 
 impl Simd for Avx2 {
@@ -111,34 +124,41 @@ impl Simd for Avx2 {
             let low = _mm256_loadu_si256(from.cast());
             let high = _mm256_loadu_si256(from.add(16).cast());
             let mask = _mm256_set1_epi32(0xFFFF_0000_u32 as i32);
-            let even = |v| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(v));
-            let odd = |v| _mm256_castsi256_ps(_mm256_and_si256(v, mask));
-            ([even(low), even(high)], [odd(low), odd(high)])
+            let even = [_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high)];
+            let odd = [_mm256_and_si256(low, mask), _mm256_and_si256(high, mask)];
+            (
+                [_mm256_castsi256_ps(even[0]), _mm256_castsi256_ps(even[1])],
+                [_mm256_castsi256_ps(odd[0]), _mm256_castsi256_ps(odd[1])],
+            )
         }
     }
     #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { both(a, b, |a, b| _mm256_add_ps(a, b)) }
+        both!(_mm256_add_ps, a, b)
     }
     #[inline(always)]
     unsafe fn sub(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { both(a, b, |a, b| _mm256_sub_ps(a, b)) }
+        both!(_mm256_sub_ps, a, b)
     }
     #[inline(always)]
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { both(a, b, |a, b| _mm256_mul_ps(a, b)) }
+        both!(_mm256_mul_ps, a, b)
     }
     #[inline(always)]
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { both(a, b, |a, b| _mm256_div_ps(a, b)) }
+        both!(_mm256_div_ps, a, b)
     }
     #[inline(always)]
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { both(a, b, |a, b| _mm256_max_ps(a, b)) }
+        both!(_mm256_max_ps, a, b)
     }
     #[inline(always)]
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { both(a, b, |a, b| _mm256_min_ps(a, b)) }
+        both!(_mm256_min_ps, a, b)
     }
     #[inline(always)]
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
@@ -149,13 +169,19 @@ impl Simd for Avx2 {
         const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
         unsafe { [_mm256_round_ps::<NEAREST>(a[0]), _mm256_round_ps::<NEAREST>(a[1])] }
     }
+    #[target_feature(enable = "avx2,fma")]
+    #[inline(never)]
+    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+        // SAFETY: passed on to the caller.
+        unsafe { register_tile::<Self, W, N, R>(p) }
+    }
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
         unsafe {
-            both(a, n, |a, n| {
-                let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-                _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)))
-            })
+            let bias = _mm256_set1_epi32(127);
+            let low = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_cvtps_epi32(n[0]), bias));
+            let high = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_cvtps_epi32(n[1]), bias));
+            [_mm256_mul_ps(a[0], _mm256_castsi256_ps(low)), _mm256_mul_ps(a[1], _mm256_castsi256_ps(high))]
         }
     }
 }

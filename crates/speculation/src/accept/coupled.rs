@@ -10,10 +10,7 @@ use crate::noise::Noise;
 /// `scores` are log-probabilities up to a common constant, by rising token. Most tokens are
 /// passed over without computing their noise: a ceiling on it says that they cannot win. What is
 /// passed over could at best have tied with an earlier token, so the result is exact.
-pub fn winner<N: Noise + ?Sized>(
-    scores: impl IntoIterator<Item = (Token, f64)>,
-    noise: &N,
-) -> Option<Token> {
+pub fn winner<N: Noise + ?Sized>(scores: impl IntoIterator<Item = (Token, f64)>, noise: &N) -> Option<Token> {
     let mut best = (None, f64::NEG_INFINITY);
     for (token, score) in scores {
         if let Some(noise) = noise.above(token, best.1 - score)

@@ -28,10 +28,7 @@ pub struct Walk {
 /// assert_eq!((walk.path, walk.bonus), (vec![first], 99));
 /// # Ok::<_, espalier_speculation::TreeFault>(())
 /// ```
-pub fn walk<E>(
-    tree: &Tree,
-    mut decide: impl FnMut(usize) -> Result<Token, E>,
-) -> Result<Walk, E> {
+pub fn walk<E>(tree: &Tree, mut decide: impl FnMut(usize) -> Result<Token, E>) -> Result<Walk, E> {
     let (mut path, mut at) = (Vec::new(), 0);
     loop {
         let token = decide(at)?;

@@ -1,0 +1,368 @@
+//! The loop.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use espalier_proto::{DrafterEvent, Fault, FaultKind, Party, RoundCost, RoundReport};
+use espalier_speculation::FinishReason;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::grants::Grants;
+use crate::ports::{Feedback, Proposed, Proposer, Verifier};
+use crate::sequence::Sequence;
+
+/// What a run tells: rounds, then either its end or what went wrong.
+pub type Event = Result<DrafterEvent, Fault>;
+
+/// Where a run tells it.
+pub type Events = mpsc::Sender<Event>;
+
+/// The most events that should wait to be read before a run waits too.
+pub const EVENTS_MAX: usize = 8;
+
+/// The most rounds under way at once, whatever a proposer asks for.
+const LOOKAHEAD_MAX: usize = 8;
+
+/// Runs one sequence: a proposer, a verifier, and what is committed so far.
+#[derive(Debug)]
+pub struct Driver<P, V> {
+    sequence: Sequence,
+    proposer: P,
+    verifier: V,
+    /// Rounds whose outcomes are still to come, oldest first.
+    under_way: VecDeque<Round>,
+}
+
+/// A round whose outcome is still to come.
+#[derive(Debug)]
+struct Round {
+    proposed: Proposed,
+    draft: Duration,
+    submitted: Instant,
+}
+
+impl<P: Proposer, V: Verifier> Driver<P, V> {
+    /// A run that has not begun.
+    pub fn new(sequence: Sequence, proposer: P, verifier: V) -> Self {
+        Self { sequence, proposer, verifier, under_way: VecDeque::new() }
+    }
+
+    /// Runs rounds, each against a grant, until the sequence ends, something
+    /// fails, grants are closed, or nobody reads the events any more. Whatever it is, everything held is dropped before this returns.
+    pub async fn run(mut self, grants: Grants, events: Events) {
+        let end = tokio::select! {
+            biased;
+            () = events.closed() => None,
+            end = self.rounds(&grants, &events) => end.transpose(),
+        };
+        drop(self);
+        if let Some(end) = end {
+            // A reader that has gone by now does not want to know.
+            let _ = events.send(end.map(DrafterEvent::Finished)).await;
+        }
+    }
+
+    /// Why the sequence ended; nothing if it was abandoned.
+    async fn rounds(&mut self, grants: &Grants, events: &Events) -> Result<Option<FinishReason>, Fault> {
+        while self.sequence.finish().is_none() {
+            if !self.begin_rounds(grants).await? {
+                return Ok(None);
+            }
+            let report = self.end_round().await?;
+            if events.send(Ok(DrafterEvent::Round(report))).await.is_err() {
+                return Ok(None);
+            }
+        }
+        Ok(self.sequence.finish())
+    }
+
+    /// Sees to it that at least one round is under way, and more where the
+    /// proposer can look ahead and grants are at hand. `false`: none will come.
+    async fn begin_rounds(&mut self, grants: &Grants) -> Result<bool, Fault> {
+        if self.under_way.is_empty() {
+            if !grants.take().await {
+                return Ok(false);
+            }
+            self.begin_round().await?;
+        }
+        while self.under_way.len() < self.lookahead() && grants.try_take() {
+            self.begin_round().await?;
+        }
+        Ok(true)
+    }
+
+    /// Every round commits at least one token: no more of them than tokens may follow.
+    fn lookahead(&self) -> usize {
+        self.proposer.lookahead().min(self.sequence.remaining()).min(LOOKAHEAD_MAX)
+    }
+
+    async fn begin_round(&mut self) -> Result<(), Fault> {
+        let round = self.sequence.rounds() + self.under_way.len() as u64;
+        let begun = Instant::now();
+        let proposed = self.proposer.propose(&self.sequence).await?;
+        let submitted = Instant::now();
+        self.verifier.submit(round, &proposed.tree).await?;
+        self.under_way.push_back(Round { proposed, draft: submitted - begun, submitted });
+        Ok(())
+    }
+
+    /// Waits for the oldest round's outcome and commits it.
+    async fn end_round(&mut self) -> Result<RoundReport, Fault> {
+        let waiting = Instant::now();
+        let outcome = self.verifier.outcome().await?;
+        let Some(round) = self.under_way.pop_front() else {
+            return Err(unasked(outcome.round));
+        };
+        let tree = &round.proposed.tree;
+        self.sequence.apply(tree, &outcome)?;
+        let feedback = Feedback { tree, outcome: &outcome, round_trip: round.submitted.elapsed() };
+        let waited = waiting.elapsed();
+        self.proposer.observe(&feedback).await?;
+        Ok(RoundReport {
+            round: outcome.round,
+            accepted: outcome.accepted(),
+            cost: RoundCost {
+                drafted: round.proposed.drafted,
+                verified: tree.len(),
+                depth: tree.depth(),
+                draft: round.draft,
+                verify: outcome.compute,
+                wait: waited.saturating_sub(outcome.compute),
+            },
+            tokens: outcome.tokens,
+        })
+    }
+}
+
+fn unasked(round: u64) -> Fault {
+    let what = format!("the outcome of round {round} came without a tree");
+    Fault::new(Party::Verifier, FaultKind::Internal, what)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::VecDeque;
+
+    use espalier_proto::{Grant, Outcome};
+    use espalier_speculation::{NgramLimits, Token, Tree, commit, walk};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fallback::{Ngram, Plain};
+
+    const END: Token = 0;
+    const VOCAB: Token = 5;
+
+    /// A target whose next token is a fixed function of the text.
+    fn next_token(text: &[Token]) -> Token {
+        let sum = text.iter().rev().take(3).fold(1, |sum: Token, token| sum.wrapping_mul(31).wrapping_add(*token));
+        (sum.wrapping_mul(2_654_435_761) >> 16) % VOCAB
+    }
+
+    /// That target as a verifier; `patience` outcomes are given, then it is gone.
+    struct Target {
+        committed: Vec<Token>,
+        remaining: usize,
+        outcomes: VecDeque<Outcome>,
+        patience: usize,
+    }
+
+    impl Target {
+        fn new(committed: &[Token], max_tokens: usize) -> Self {
+            let outcomes = VecDeque::new();
+            Self { committed: committed.to_vec(), remaining: max_tokens, outcomes, patience: usize::MAX }
+        }
+
+        fn verify(&mut self, round: u64, tree: &Tree) -> Outcome {
+            let decide = |node: usize| {
+                let path = tree.path(node).into_iter().map(|id| tree.node(id).unwrap().token);
+                let text: Vec<Token> = self.committed.iter().copied().chain(path).collect();
+                Ok::<_, ()>(next_token(&text))
+            };
+            let walk = walk(tree, decide).unwrap();
+            let committed = commit(tree, &walk, &[END], self.remaining);
+            self.committed.extend(&committed.tokens);
+            self.remaining -= committed.tokens.len();
+            Outcome {
+                round,
+                path: walk.path[..committed.accepted].to_vec(),
+                tokens: committed.tokens,
+                finish: committed.finish,
+                compute: Duration::from_micros(5),
+                queue: Duration::ZERO,
+            }
+        }
+    }
+
+    impl Verifier for Target {
+        async fn submit(&mut self, round: u64, tree: &Tree) -> Result<(), Fault> {
+            let outcome = self.verify(round, tree);
+            self.outcomes.push_back(outcome);
+            Ok(())
+        }
+
+        async fn outcome(&mut self) -> Result<Outcome, Fault> {
+            let gone = Fault::new(Party::Verifier, FaultKind::Gone, "connection reset");
+            self.patience = self.patience.checked_sub(1).ok_or(gone.clone())?;
+            self.outcomes.pop_front().ok_or(gone)
+        }
+    }
+
+    /// Proposes trees that were drawn beforehand, over and over.
+    #[derive(Clone)]
+    struct Drawn {
+        trees: Vec<Tree>,
+        proposed: usize,
+        observed: usize,
+    }
+
+    impl Proposer for Drawn {
+        async fn propose(&mut self, _: &Sequence) -> Result<Proposed, Fault> {
+            let tree = self.trees[self.proposed % self.trees.len()].clone();
+            self.proposed += 1;
+            Ok(Proposed::whole(tree))
+        }
+
+        async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
+            assert_eq!(feedback.tree, &self.trees[self.observed % self.trees.len()]);
+            self.observed += 1;
+            Ok(())
+        }
+    }
+
+    fn granted(rounds: usize) -> Grants {
+        let grants = Grants::new();
+        grants.add(Grant::new(rounds).unwrap()).unwrap();
+        grants
+    }
+
+    async fn events_of<P: Proposer>(proposer: P, target: Target, grants: Grants) -> Vec<Event> {
+        let sequence = Sequence::new(target.committed.clone(), target.remaining);
+        let (events, mut read) = mpsc::channel(EVENTS_MAX);
+        let run = Driver::new(sequence, proposer, target).run(grants, events);
+        let collect = async {
+            let mut seen = Vec::new();
+            while let Some(event) = read.recv().await {
+                seen.push(event);
+            }
+            seen
+        };
+        tokio::join!(run, collect).1
+    }
+
+    fn text_of(events: &[Event]) -> (Vec<Token>, Option<FinishReason>) {
+        let mut text = (Vec::new(), None);
+        for event in events {
+            match event.as_ref().unwrap() {
+                DrafterEvent::Round(report) => text.0.extend(&report.tokens),
+                DrafterEvent::Finished(reason) => text.1 = Some(*reason),
+            }
+        }
+        text
+    }
+
+    /// What the target says alone, token by token.
+    fn plain_text(prompt: &[Token], max_tokens: usize) -> (Vec<Token>, Option<FinishReason>) {
+        let mut text = prompt.to_vec();
+        for _ in 0..max_tokens {
+            text.push(next_token(&text));
+            if text.ends_with(&[END]) {
+                return (text[prompt.len()..].to_vec(), Some(FinishReason::Stop));
+            }
+        }
+        (text[prompt.len()..].to_vec(), Some(FinishReason::Length))
+    }
+
+    fn any_tree() -> impl Strategy<Value = Tree> {
+        proptest::collection::vec((0..8usize, 0..VOCAB), 0..8).prop_map(|nodes| {
+            let mut tree = Tree::new();
+            for (parent, token) in nodes {
+                let parent = parent % (tree.len() + 1);
+                // A sibling that is there already is left out.
+                let _ = tree.push(parent, token, 0.5);
+            }
+            tree
+        })
+    }
+
+    fn wait<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    }
+
+    proptest! {
+        #[test]
+        fn the_text_is_the_target_s_whatever_is_proposed(
+            prompt in proptest::collection::vec(1..VOCAB, 1..6),
+            max_tokens in 1..40usize,
+            trees in proptest::collection::vec(any_tree(), 1..6),
+        ) {
+            let expected = plain_text(&prompt, max_tokens);
+            let target = || Target::new(&prompt, max_tokens);
+            let drawn = Drawn { trees, proposed: 0, observed: 0 };
+            let ngram = Ngram::new(vec![END], NgramLimits::default());
+            prop_assert_eq!(text_of(&wait(events_of(drawn, target(), granted(100)))), expected.clone());
+            prop_assert_eq!(text_of(&wait(events_of(ngram, target(), granted(100)))), expected.clone());
+            prop_assert_eq!(text_of(&wait(events_of(Plain, target(), granted(100)))), expected);
+        }
+    }
+
+    /// A target that never says the end within `max_tokens`.
+    fn endless_prompt(max_tokens: usize) -> Vec<Token> {
+        let prompts = (1..1000).map(|seed: Token| vec![seed % 7 + 1, seed % 11 + 1, seed % 13 + 1]);
+        prompts.into_iter().find(|prompt| plain_text(prompt, max_tokens).1 == Some(FinishReason::Length)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn no_round_begins_without_a_grant() {
+        let target = Target::new(&endless_prompt(10), 10);
+        let sequence = Sequence::new(target.committed.clone(), 10);
+        let (events, mut read) = mpsc::channel(EVENTS_MAX);
+        let grants = granted(3);
+        let run = tokio::spawn(Driver::new(sequence, Plain, target).run(grants.clone(), events));
+        for _ in 0..3 {
+            assert!(matches!(read.recv().await, Some(Ok(DrafterEvent::Round(_)))));
+        }
+        tokio::task::yield_now().await;
+        assert!(read.try_recv().is_err());
+        grants.close();
+        assert_eq!(read.recv().await, None, "a run that may go no further just ends");
+        run.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_lost_verifier_ends_the_run_with_its_fault_after_what_was_committed() {
+        let target = Target { patience: 2, ..Target::new(&endless_prompt(10), 10) };
+        let events = events_of(Plain, target, granted(100)).await;
+        assert_eq!(events.len(), 3);
+        let fault = events[2].as_ref().unwrap_err();
+        assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Gone));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_nobody_follows_ends_even_while_it_waits() {
+        let target = Target::new(&endless_prompt(10), 10);
+        let sequence = Sequence::new(target.committed.clone(), 10);
+        let (events, read) = mpsc::channel(EVENTS_MAX);
+        let run = tokio::spawn(Driver::new(sequence, Plain, target).run(Grants::new(), events));
+        tokio::task::yield_now().await;
+        drop(read);
+        run.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_round_tells_what_it_cost() {
+        let mut tree = Tree::new();
+        let prompt = endless_prompt(4);
+        let first = tree.push(0, next_token(&prompt), 0.5).unwrap();
+        tree.push(first, VOCAB, 0.5).unwrap();
+        let drawn = Drawn { trees: vec![tree], proposed: 0, observed: 0 };
+        let events = events_of(drawn, Target::new(&prompt, 4), granted(100)).await;
+        let Ok(DrafterEvent::Round(report)) = &events[0] else { panic!("no round: {:?}", events[0]) };
+        assert_eq!((report.round, report.accepted, report.tokens.len()), (0, 1, 2));
+        assert_eq!((report.cost.drafted, report.cost.verified, report.cost.depth), (2, 2, 2));
+        assert_eq!(report.cost.verify, Duration::from_micros(5));
+    }
+}

@@ -1,0 +1,75 @@
+//! The two ports of the round loop.
+
+use std::future::Future;
+use std::time::Duration;
+
+use espalier_proto::{Fault, Outcome};
+use espalier_speculation::Tree;
+
+use crate::sequence::Sequence;
+
+/// A tree to be verified.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Proposed {
+    /// The candidates; none asks for one token of the target's own.
+    pub tree: Tree,
+    /// Nodes drafted to get there, before any were dropped.
+    pub drafted: usize,
+}
+
+impl Proposed {
+    /// A tree that took no more drafting than its own nodes.
+    pub fn whole(tree: Tree) -> Self {
+        Self { drafted: tree.len(), tree }
+    }
+}
+
+/// What became of a proposal.
+#[derive(Debug, Clone, Copy)]
+pub struct Feedback<'a> {
+    /// The tree that was verified.
+    pub tree: &'a Tree,
+    /// What the target made of it.
+    pub outcome: &'a Outcome,
+    /// From sending the tree to having the outcome.
+    pub round_trip: Duration,
+}
+
+/// Who grows the trees of one sequence.
+pub trait Proposer: Send {
+    /// How many rounds may be under way at once, at least 1. More than one only
+    /// suits a proposer whose trees do not depend on outcomes still to come.
+    fn lookahead(&self) -> usize {
+        1
+    }
+
+    /// A tree below the sequence's last committed token. Paths as long as
+    /// [`Sequence::remaining`] are of no use: the target adds a token itself.
+    ///
+    /// # Errors
+    /// Whatever keeps the proposer from proposing; the sequence ends with it.
+    fn propose(&mut self, sequence: &Sequence) -> impl Future<Output = Result<Proposed, Fault>> + Send;
+
+    /// Learns what became of a proposal; called once for each, in their order.
+    ///
+    /// # Errors
+    /// Whatever keeps the proposer from following; the sequence ends with it.
+    fn observe(&mut self, feedback: &Feedback<'_>) -> impl Future<Output = Result<(), Fault>> + Send;
+}
+
+/// Who has the last word on the tokens of one sequence.
+///
+/// It is split in two so that several trees can be under way.
+pub trait Verifier: Send {
+    /// Hands in the tree of `round`; rounds count from 0 without gaps.
+    ///
+    /// # Errors
+    /// The verifier cannot be reached, or refuses.
+    fn submit(&mut self, round: u64, tree: &Tree) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// The next outcome, in the order of the trees.
+    ///
+    /// # Errors
+    /// The verifier cannot be reached, or refuses.
+    fn outcome(&mut self) -> impl Future<Output = Result<Outcome, Fault>> + Send;
+}

@@ -1,0 +1,167 @@
+//! A sequence as the round loop sees it: what is committed and what may follow.
+
+use espalier_proto::{Fault, FaultKind, Outcome, Party};
+use espalier_speculation::{FinishReason, Token, Tree};
+
+/// The committed tokens of a sequence, and how it goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sequence {
+    committed: Vec<Token>,
+    remaining: usize,
+    rounds: u64,
+    finish: Option<FinishReason>,
+}
+
+impl Sequence {
+    /// A sequence that starts from `committed` and may grow by `max_tokens`.
+    pub fn new(committed: Vec<Token>, max_tokens: usize) -> Self {
+        let finish = (max_tokens == 0).then_some(FinishReason::Length);
+        Self { committed, remaining: max_tokens, rounds: 0, finish }
+    }
+
+    /// Prompt and everything emitted since.
+    pub fn committed(&self) -> &[Token] {
+        &self.committed
+    }
+
+    /// How many tokens may still follow.
+    pub fn remaining(&self) -> usize {
+        self.remaining
+    }
+
+    /// Rounds that were applied, which is the number of the next one.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
+    /// Why the sequence is over, if it is.
+    pub fn finish(&self) -> Option<FinishReason> {
+        self.finish
+    }
+
+    /// Commits what the target made of `tree`.
+    ///
+    /// # Errors
+    /// An outcome that cannot be one of this tree, in this round: nothing is
+    /// committed, and the verifier is to blame.
+    pub fn apply(&mut self, tree: &Tree, outcome: &Outcome) -> Result<(), Fault> {
+        self.check(tree, outcome).map_err(|what| Fault::new(Party::Verifier, FaultKind::Internal, what))?;
+        self.committed.extend_from_slice(&outcome.tokens);
+        self.remaining -= outcome.tokens.len();
+        self.rounds += 1;
+        self.finish = outcome.finish;
+        Ok(())
+    }
+
+    fn check(&self, tree: &Tree, outcome: &Outcome) -> Result<(), String> {
+        if outcome.round != self.rounds {
+            return Err(format!("the outcome of round {} came for round {}", outcome.round, self.rounds));
+        }
+        let count = outcome.tokens.len();
+        if count == 0 || count > self.remaining {
+            return Err(format!("an outcome of {count} tokens came where 1 to {} may follow", self.remaining));
+        }
+        if count == self.remaining && outcome.finish.is_none() {
+            return Err(format!("the last {count} tokens came without an end"));
+        }
+        check_path(tree, outcome)
+    }
+}
+
+/// The path must lead down from the root, its tokens must come first, and one
+/// more must follow unless the sequence ended on the path.
+fn check_path(tree: &Tree, outcome: &Outcome) -> Result<(), String> {
+    let (nodes, tokens) = (outcome.path.len(), outcome.tokens.len());
+    if tokens != nodes + 1 && (tokens != nodes || outcome.finish.is_none()) {
+        return Err(format!("an outcome accepts {nodes} nodes and commits {tokens} tokens"));
+    }
+    let mut above = 0;
+    for (&id, &token) in outcome.path.iter().zip(&outcome.tokens) {
+        if tree.node(id).is_none_or(|node| node.parent != above || node.token != token) {
+            return Err(format!(
+                "an outcome accepts node {id} with token {token} below node {above}, which is not in the tree"
+            ));
+        }
+        above = id;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use super::*;
+
+    fn tree() -> Tree {
+        let mut tree = Tree::new();
+        let first = tree.push(0, 10, 0.5).unwrap();
+        tree.push(first, 11, 0.5).unwrap();
+        tree.push(0, 12, 0.25).unwrap();
+        tree
+    }
+
+    fn outcome() -> Outcome {
+        Outcome {
+            round: 0,
+            path: vec![1, 2],
+            tokens: vec![10, 11, 99],
+            finish: None,
+            compute: Duration::ZERO,
+            queue: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn an_outcome_is_committed() {
+        let mut sequence = Sequence::new(vec![1], 5);
+        sequence.apply(&tree(), &outcome()).unwrap();
+        assert_eq!(sequence.committed(), [1, 10, 11, 99]);
+        assert_eq!((sequence.remaining(), sequence.rounds(), sequence.finish()), (2, 1, None));
+    }
+
+    #[test]
+    fn an_end_may_cut_the_target_s_own_token() {
+        let mut sequence = Sequence::new(vec![1], 2);
+        let end = Outcome { tokens: vec![10, 11], finish: Some(FinishReason::Length), ..outcome() };
+        sequence.apply(&tree(), &end).unwrap();
+        assert_eq!((sequence.remaining(), sequence.finish()), (0, Some(FinishReason::Length)));
+    }
+
+    #[test]
+    fn nothing_is_committed_of_an_impossible_outcome() {
+        let impossible = [
+            Outcome { round: 1, ..outcome() },
+            Outcome { path: vec![], tokens: vec![], ..outcome() },
+            Outcome { path: vec![2], tokens: vec![11, 99], ..outcome() },
+            Outcome { path: vec![1, 3], tokens: vec![10, 12, 99], ..outcome() },
+            Outcome { path: vec![7], tokens: vec![10, 99], ..outcome() },
+            Outcome { path: vec![1], tokens: vec![12, 99], ..outcome() },
+            Outcome { path: vec![1], tokens: vec![10, 11, 12], ..outcome() },
+            Outcome { tokens: vec![10, 11], ..outcome() },
+        ];
+        for outcome in impossible {
+            let mut sequence = Sequence::new(vec![1], 5);
+            let fault = sequence.apply(&tree(), &outcome).unwrap_err();
+            assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Internal));
+            assert_eq!(sequence, Sequence::new(vec![1], 5));
+        }
+    }
+
+    #[test]
+    fn the_token_limit_holds() {
+        let mut sequence = Sequence::new(vec![1], 2);
+        let fault = sequence.apply(&tree(), &outcome()).unwrap_err();
+        assert_eq!(fault.message, "an outcome of 3 tokens came where 1 to 2 may follow");
+        let mut sequence = Sequence::new(vec![1], 3);
+        let fault = sequence.apply(&tree(), &outcome()).unwrap_err();
+        assert_eq!(fault.message, "the last 3 tokens came without an end");
+    }
+
+    #[test]
+    fn without_room_a_sequence_is_over_before_it_begins() {
+        assert_eq!(Sequence::new(vec![1], 0).finish(), Some(FinishReason::Length));
+    }
+}

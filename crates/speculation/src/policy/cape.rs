@@ -1,0 +1,41 @@
+//! `cape`: a chain with alternatives beside it, the more the less sure the drafter is.
+
+use super::Policy;
+use super::param::Param;
+use super::registry::{Kind, depth, general_depth, max_nodes};
+use crate::Candidates;
+use crate::draft::Draft;
+
+const DEPTH: Param = depth(5);
+
+/// Children of a node whose confidence is at most the bound; the last bound is never passed.
+const FAN_OUTS: [(f64, usize); 4] = [(0.3, 7), (0.6, 5), (0.8, 3), (1.0, 1)];
+
+pub(super) const KIND: Kind = Kind {
+    name: "cape",
+    about: "a chain of best tokens with 1 to 7 alternatives each, by confidence",
+    params: &[DEPTH, max_nodes(64), general_depth()],
+    build: |values| {
+        let depth = values.count(&DEPTH);
+        Box::new(Cape { depth })
+    },
+};
+
+struct Cape {
+    depth: usize,
+}
+
+impl Policy for Cape {
+    fn width(&self) -> usize {
+        FAN_OUTS[0].1
+    }
+
+    fn fan_out(&self, candidates: &Candidates) -> usize {
+        let within = |&&(bound, _): &&(f64, usize)| candidates.confidence() <= bound;
+        FAN_OUTS.iter().find(within).map_or(1, |&(_, children)| children)
+    }
+
+    fn expand(&mut self, draft: &Draft) -> Vec<usize> {
+        if draft.levels() < self.depth { draft.newest().take(1).collect() } else { Vec::new() }
+    }
+}

@@ -1,0 +1,95 @@
+//! Draft policies: which nodes to draft, when to stop, what to send.
+//!
+//! A policy is asked level by level and never sees a model; the [`crate::Grower`] runs it. One
+//! file per policy, one line per policy in [`registry::KINDS`].
+
+mod cape;
+mod chain;
+mod constant;
+mod eagle2;
+mod heuristic;
+mod opt_tree;
+mod param;
+mod pct;
+mod registry;
+mod spec;
+mod svip;
+mod vanilla_tree;
+
+use crate::draft::Draft;
+use crate::{Candidates, Costs, RoundRecord};
+
+pub use registry::{policy_help, policy_names};
+pub use spec::{PolicyError, PolicySpec, parse_policy};
+
+/// The two maxima that bound every policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most nodes sent, over all levels.
+    pub max_nodes: usize,
+    /// Most levels drafted.
+    pub max_depth: usize,
+}
+
+impl Limits {
+    /// The smaller of each maximum.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self { max_nodes: self.max_nodes.min(other.max_nodes), max_depth: self.max_depth.min(other.max_depth) }
+    }
+}
+
+/// What a policy may know when a round begins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundStart {
+    /// Measured costs of drafting and verifying.
+    pub costs: Costs,
+    /// Bounds of this round: what the verifier takes, and what is left to generate.
+    pub limits: Limits,
+    /// Absolute position of the root.
+    pub position: u64,
+    /// The request's seed: with `position` it makes every random draw of a policy repeatable.
+    pub seed: u64,
+}
+
+/// A way to grow candidate trees, with what it remembers of one sequence.
+///
+/// Each round: [`Policy::begin`]; then [`Policy::expand`] before every level, until it returns
+/// nothing; then [`Policy::keep`]; and after verification [`Policy::observe`].
+pub trait Policy: Send {
+    /// Starts a round. `start.limits` are in force already; a policy that plans within them
+    /// (OPT-Tree's `n`) reads them here.
+    fn begin(&mut self, _start: &RoundStart) {}
+
+    /// Candidates wanted of each node at most.
+    fn width(&self) -> usize;
+
+    /// How many of these candidates become children.
+    fn fan_out(&self, _candidates: &Candidates) -> usize {
+        self.width()
+    }
+
+    /// Most nodes of one level: the best of its candidates.
+    fn level_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Whether only the `max_nodes` best of all levels stay after every level; the others are
+    /// never expanded. A policy that chooses what to send by itself answers no.
+    fn trims(&self) -> bool {
+        true
+    }
+
+    /// The nodes to run next, out of [`Draft::expandable`]; nothing ends the round. Asked before
+    /// the first level too, when the root alone is expandable.
+    fn expand(&mut self, draft: &Draft) -> Vec<usize>;
+
+    /// The nodes to send. Those without their parent, and those beyond the `max_nodes` best, are
+    /// not sent.
+    fn keep(&self, draft: &Draft) -> Vec<usize> {
+        draft.kept().collect()
+    }
+
+    /// Learns how the round went; tokens cut off by a stop are not in it.
+    fn observe(&mut self, _round: &RoundRecord) {}
+}

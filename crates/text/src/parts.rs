@@ -1,0 +1,142 @@
+//! The bytes that make a tokenizer, from a folder or from a peer that has one.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::error::{Result, TextError};
+
+const TOKENIZER: &str = "tokenizer.json";
+const CONFIG: &str = "tokenizer_config.json";
+const TEMPLATE: &str = "chat_template.jinja";
+const TOKENIZER_BYTES_MAX: u64 = 256 << 20;
+const CONFIG_BYTES_MAX: u64 = 16 << 20;
+const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+
+/// All that a tokenizer is made of, as stored: enough to rebuild it elsewhere, without files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// `tokenizer.json`.
+    pub tokenizer: Vec<u8>,
+    /// `tokenizer_config.json`, where there is one.
+    pub config: Option<Vec<u8>>,
+    /// `chat_template.jinja`, where there is one; it wins over the template in the configuration.
+    pub chat_template: Option<Vec<u8>>,
+}
+
+impl Parts {
+    /// Reads a folder in Hugging Face format.
+    ///
+    /// # Errors
+    /// No `tokenizer.json`, or a file that is unreadable or too large.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let missing = || TextError::MissingFile { folder: folder.to_owned(), name: TOKENIZER };
+        Ok(Self {
+            tokenizer: read(folder, TOKENIZER, TOKENIZER_BYTES_MAX)?.ok_or_else(missing)?,
+            config: read(folder, CONFIG, CONFIG_BYTES_MAX)?,
+            chat_template: read(folder, TEMPLATE, TEMPLATE_BYTES_MAX)?,
+        })
+    }
+
+    /// Refuses parts larger than those that would be read from files.
+    pub(crate) fn check_sizes(&self) -> Result<()> {
+        let size = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
+        check_size(TOKENIZER, self.tokenizer.len() as u64, TOKENIZER_BYTES_MAX)?;
+        check_size(CONFIG, size(&self.config) as u64, CONFIG_BYTES_MAX)?;
+        check_size(TEMPLATE, size(&self.chat_template) as u64, TEMPLATE_BYTES_MAX)
+    }
+
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let config = self.config.as_deref().unwrap_or(b"{}");
+        let mut settings: Settings = serde_json::from_slice(config).map_err(|fault| malformed(CONFIG, &fault))?;
+        if let Some(template) = &self.chat_template {
+            let template = std::str::from_utf8(template).map_err(|fault| malformed(TEMPLATE, &fault))?;
+            settings.chat_template = Some(Templates::One(template.to_owned()));
+        }
+        Ok(settings)
+    }
+
+    pub(crate) fn tokenizer<T>(&self, parse: impl Fn(&[u8]) -> Result<T, String>) -> Result<T> {
+        parse(&self.tokenizer).map_err(|fault| malformed(TOKENIZER, &fault))
+    }
+}
+
+/// The fields of `tokenizer_config.json` that a chat template sees or is.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Settings {
+    chat_template: Option<Templates>,
+    pub(crate) bos_token: Option<SpecialToken>,
+    pub(crate) eos_token: Option<SpecialToken>,
+    pub(crate) unk_token: Option<SpecialToken>,
+    pub(crate) pad_token: Option<SpecialToken>,
+}
+
+impl Settings {
+    /// The only template, or of several the one named `default`.
+    pub(crate) fn template(&self) -> Option<&str> {
+        match self.chat_template.as_ref()? {
+            Templates::One(template) => Some(template),
+            Templates::Named(templates) => {
+                let default = templates.iter().find(|named| named.name == "default")?;
+                Some(&default.template)
+            }
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Templates {
+    One(String),
+    Named(Vec<NamedTemplate>),
+}
+
+#[derive(Debug, Deserialize)]
+struct NamedTemplate {
+    name: String,
+    template: String,
+}
+
+/// A special token, as plain text or as the record that older libraries wrote.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum SpecialToken {
+    Text(String),
+    Record { content: String },
+}
+
+impl SpecialToken {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Record { content: text } => text,
+        }
+    }
+}
+
+fn malformed(name: &'static str, fault: &impl ToString) -> TextError {
+    let fault = fault.to_string();
+    TextError::Malformed { name, fault }
+}
+
+fn read(folder: &Path, name: &'static str, limit: u64) -> Result<Option<Vec<u8>>> {
+    let path = folder.join(name);
+    let io = |fault| TextError::Io { path: path.clone(), fault };
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(fault) if fault.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(fault) => return Err(io(fault)),
+    };
+    check_size(name, file.metadata().map_err(io)?.len(), limit)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(io)?;
+    Ok(Some(bytes))
+}
+
+fn check_size(name: &'static str, bytes: u64, limit: u64) -> Result<()> {
+    if bytes > limit {
+        return Err(TextError::TooLarge { name, bytes, limit });
+    }
+    Ok(())
+}

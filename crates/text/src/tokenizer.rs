@@ -1,0 +1,130 @@
+//! Text to tokens and back.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use espalier_speculation::Token;
+
+use crate::chat::{ChatTemplate, Message};
+use crate::detokenizer::Detokenizer;
+use crate::error::{Result, TextError};
+use crate::fingerprint::fingerprint;
+use crate::parts::Parts;
+
+/// A tokenizer with its chat template. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Tokenizer(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    tokenizer: tokenizers::Tokenizer,
+    template: Option<ChatTemplate>,
+    fingerprint: String,
+    vocab_size: usize,
+    parts: Parts,
+}
+
+impl Tokenizer {
+    /// Opens a folder in Hugging Face format.
+    ///
+    /// # Errors
+    /// A missing, unreadable, oversized or malformed file.
+    pub fn open(folder: &Path) -> Result<Self> {
+        Self::from_parts(Parts::read(folder)?)
+    }
+
+    /// Rebuilds a tokenizer from the bytes that [`Self::parts`] gave.
+    ///
+    /// # Errors
+    /// An oversized or malformed part.
+    pub fn from_parts(parts: Parts) -> Result<Self> {
+        parts.check_sizes()?;
+        let tokenizer = parts.tokenizer(load)?;
+        let vocabulary = tokenizer.get_vocab(true);
+        let fingerprint = parts.tokenizer(|json| fingerprint(&vocabulary, json))?;
+        let template = ChatTemplate::parse(&parts.settings()?)?;
+        Ok(Self(Arc::new(Inner {
+            tokenizer,
+            template,
+            fingerprint,
+            vocab_size: vocabulary.values().max().map_or(0, |&last| last as usize + 1),
+            parts,
+        })))
+    }
+
+    /// The bytes to rebuild this tokenizer from.
+    pub fn parts(&self) -> &Parts {
+        &self.0.parts
+    }
+
+    /// One more than the largest token; a model's embedding may be padded beyond it.
+    pub fn vocab_size(&self) -> usize {
+        self.0.vocab_size
+    }
+
+    /// SHA-256 in hexadecimal over vocabulary and merges: equal for two tokenizers only if they speak of the same tokens.
+    pub fn fingerprint(&self) -> &str {
+        &self.0.fingerprint
+    }
+
+    /// Whether there is a chat template.
+    pub fn has_chat_template(&self) -> bool {
+        self.0.template.is_some()
+    }
+
+    /// Tokenizes a text; `add_special` adds the tokens that begin and end a text, as the tokenizer defines.
+    pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<Token>> {
+        match self.0.tokenizer.encode_fast(text, add_special) {
+            Ok(encoding) => Ok(encoding.get_ids().to_vec()),
+            Err(fault) => Err(TextError::Encode {
+                bytes: text.len(),
+                fault: fault.to_string(),
+            }),
+        }
+    }
+
+    /// The text of the prompt that asks for the assistant's answer. It holds its special tokens: tokenize it without
+    /// adding any, or use [`Self::encode_chat`].
+    ///
+    /// # Errors
+    /// No template, or one that refuses these messages.
+    pub fn chat(&self, messages: &[Message]) -> Result<String> {
+        let template = self.0.template.as_ref().ok_or(TextError::NoTemplate)?;
+        template.render(messages, SystemTime::now())
+    }
+
+    /// The tokens of [`Self::chat`].
+    ///
+    /// # Errors
+    /// As for [`Self::chat`].
+    pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<Token>> {
+        self.encode(&self.chat(messages)?, false)
+    }
+
+    /// The text of some tokens. Special and unknown tokens have none; bytes that are not UTF-8 become U+FFFD.
+    pub fn decode(&self, tokens: &[Token]) -> Result<String> {
+        self.0.tokenizer.decode(tokens, true).map_err(|fault| TextError::Decode {
+            tokens: tokens.len(),
+            fault: fault.to_string(),
+        })
+    }
+
+    /// Turns tokens into text one by one.
+    pub fn decoder(&self) -> Detokenizer {
+        Detokenizer::new(self.clone())
+    }
+
+    /// Whether a token adds anything to a text: it is known and not special.
+    pub(crate) fn is_visible(&self, token: Token) -> bool {
+        let text = self.0.tokenizer.id_to_token(token);
+        text.is_some_and(|text| !self.0.tokenizer.get_added_vocabulary().is_special_token(&text))
+    }
+}
+
+/// Parses `tokenizer.json`. The padding and truncation that it may ask for are for training batches, not for prompts.
+fn load(json: &[u8]) -> Result<tokenizers::Tokenizer, String> {
+    let mut tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(|fault| fault.to_string())?;
+    tokenizer.with_padding(None).with_truncation(None).map_err(|fault| fault.to_string())?;
+    Ok(tokenizer)
+}

@@ -1,0 +1,277 @@
+//! What several services say to each other.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use espalier_speculation::{FinishReason, Sampling, Token};
+
+use crate::error::WireError;
+use crate::pb;
+
+/// The longest name of a sequence, in bytes.
+pub const SEQUENCE_ID_BYTES_MAX: usize = 64;
+
+/// The most stop tokens that one request may name.
+pub const STOP_TOKENS_MAX: usize = 16;
+
+/// The name of a sequence, the same across services and failovers: letters,
+/// digits, `-` and `_`, at most [`SEQUENCE_ID_BYTES_MAX`] of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SequenceId(Arc<str>);
+
+impl SequenceId {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// [`WireError::Empty`], [`WireError::TooLarge`] or [`WireError::Name`].
+    pub fn new(name: &str) -> Result<Self, WireError> {
+        let field = "sequence";
+        check_name(field, name, SEQUENCE_ID_BYTES_MAX)?;
+        Ok(Self(name.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<u128> for SequenceId {
+    /// The number in hexadecimal digits.
+    fn from(number: u128) -> Self {
+        Self(format!("{number:032x}").into())
+    }
+}
+
+impl fmt::Display for SequenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a sequence on the wire is held to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceBounds {
+    /// Size of the vocabulary: tokens are below it.
+    pub vocab: usize,
+    /// Prompt and answer together, in tokens.
+    pub context: usize,
+}
+
+impl SequenceBounds {
+    /// Checks that a sequence is not empty, that its tokens exist, and that the
+    /// tokens asked for fit in behind them.
+    pub(crate) fn check(&self, committed: &[Token], max_tokens: usize) -> Result<(), WireError> {
+        if committed.is_empty() {
+            return Err(WireError::Empty { field: "committed" });
+        }
+        if max_tokens == 0 {
+            return Err(WireError::TooSmall { field: "max_tokens", value: 0, min: 1 });
+        }
+        if committed.len().saturating_add(max_tokens) > self.context {
+            return Err(WireError::Context { committed: committed.len(), max_tokens, context: self.context });
+        }
+        self.check_tokens("committed", committed)
+    }
+
+    /// Checks that there are not too many stop tokens and that they exist.
+    pub(crate) fn check_stops(&self, stops: &[Token]) -> Result<(), WireError> {
+        check_length("stop_tokens", stops.len(), STOP_TOKENS_MAX)?;
+        self.check_tokens("stop_tokens", stops)
+    }
+
+    fn check_tokens(&self, field: &'static str, tokens: &[Token]) -> Result<(), WireError> {
+        match tokens.iter().find(|&&token| token as usize >= self.vocab) {
+            Some(&token) => Err(WireError::Token { field, token, vocab: self.vocab }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The vocabulary of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vocabulary {
+    /// Rows of the embedding matrix, padding included.
+    pub size: usize,
+    /// Hash of the tokenizer's vocabulary and merges.
+    pub fingerprint: String,
+}
+
+impl Vocabulary {
+    const FINGERPRINT_BYTES_MAX: usize = 128;
+}
+
+impl From<Vocabulary> for pb::Vocabulary {
+    fn from(vocabulary: Vocabulary) -> Self {
+        Self { size: wire_count(vocabulary.size), fingerprint: vocabulary.fingerprint }
+    }
+}
+
+impl TryFrom<Option<pb::Vocabulary>> for Vocabulary {
+    type Error = WireError;
+
+    fn try_from(wire: Option<pb::Vocabulary>) -> Result<Self, WireError> {
+        let wire = required("vocabulary", wire)?;
+        check_text("fingerprint", &wire.fingerprint, Self::FINGERPRINT_BYTES_MAX)?;
+        Ok(Self { size: at_least_one("vocabulary.size", wire.size)?, fingerprint: wire.fingerprint })
+    }
+}
+
+/// Reads sampling parameters; greedy when there are none.
+pub(crate) fn read_sampling(wire: Option<pb::Sampling>) -> Result<Sampling, WireError> {
+    let Some(wire) = wire else {
+        return Ok(Sampling::greedy());
+    };
+    let top_p = wire.top_p.unwrap_or(1.0);
+    Ok(Sampling::new(wire.temperature, wire.top_k as usize, top_p, wire.seed.unwrap_or(0))?)
+}
+
+pub(crate) fn write_sampling(sampling: &Sampling) -> pb::Sampling {
+    pb::Sampling {
+        temperature: sampling.temperature(),
+        top_k: wire_count(sampling.top_k()),
+        top_p: Some(sampling.top_p()),
+        seed: Some(sampling.seed()),
+    }
+}
+
+/// Reads a reason that may be absent.
+pub(crate) fn read_finish(wire: i32) -> Result<Option<FinishReason>, WireError> {
+    let unknown = WireError::Unknown { field: "finish reason", value: wire };
+    match pb::FinishReason::try_from(wire).map_err(|_| unknown)? {
+        pb::FinishReason::Unspecified => Ok(None),
+        pb::FinishReason::Stop => Ok(Some(FinishReason::Stop)),
+        pb::FinishReason::Length => Ok(Some(FinishReason::Length)),
+    }
+}
+
+/// Reads a reason that must be there.
+pub(crate) fn read_reason(wire: i32) -> Result<FinishReason, WireError> {
+    required("reason", read_finish(wire)?)
+}
+
+pub(crate) fn write_finish(reason: Option<FinishReason>) -> i32 {
+    let wire = match reason {
+        None => pb::FinishReason::Unspecified,
+        Some(FinishReason::Stop) => pb::FinishReason::Stop,
+        Some(FinishReason::Length) => pb::FinishReason::Length,
+    };
+    wire.into()
+}
+
+pub(crate) fn required<T>(field: &'static str, value: Option<T>) -> Result<T, WireError> {
+    value.ok_or(WireError::Missing { field })
+}
+
+pub(crate) fn at_least_one(field: &'static str, value: u32) -> Result<usize, WireError> {
+    match value {
+        0 => Err(WireError::TooSmall { field, value: 0, min: 1 }),
+        _ => Ok(value as usize),
+    }
+}
+
+pub(crate) fn check_length(field: &'static str, found: usize, limit: usize) -> Result<(), WireError> {
+    if found > limit {
+        return Err(WireError::TooLarge { field, value: found as u64, limit: limit as u64 });
+    }
+    Ok(())
+}
+
+/// A text of 1 to `limit` bytes.
+pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), WireError> {
+    if text.is_empty() {
+        return Err(WireError::Empty { field });
+    }
+    check_length(field, text.len(), limit)
+}
+
+/// A text of 1 to `limit` letters, digits, `-` and `_`.
+fn check_name(field: &'static str, name: &str, limit: usize) -> Result<(), WireError> {
+    check_text(field, name, limit)?;
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !name.bytes().all(allowed) {
+        return Err(WireError::Name { field, value: name.to_owned() });
+    }
+    Ok(())
+}
+
+/// A duration as it travels.
+pub(crate) fn wire_micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A count as it travels. Every count of ours is far below the wire's limit;
+/// one beyond it would arrive as that limit and be refused there.
+pub(crate) fn wire_count(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const BOUNDS: SequenceBounds = SequenceBounds { vocab: 100, context: 8 };
+
+    #[test]
+    fn a_sequence_name_is_short_and_plain() {
+        assert_eq!(SequenceId::new("a-B_9").unwrap().as_str(), "a-B_9");
+        assert_eq!(SequenceId::new("").unwrap_err(), WireError::Empty { field: "sequence" });
+        let refusal = SequenceId::new("a b").unwrap_err().to_string();
+        assert!(refusal.contains("`a b`"), "{refusal}");
+        let refusal = SequenceId::new(&"x".repeat(65)).unwrap_err().to_string();
+        assert_eq!(refusal, "sequence is 65, beyond the limit of 64");
+    }
+
+    #[test]
+    fn a_number_makes_a_valid_sequence_name() {
+        let id = SequenceId::from(u128::MAX);
+        assert_eq!(SequenceId::new(id.as_str()).unwrap(), id);
+    }
+
+    #[test]
+    fn a_sequence_must_fit_the_model() {
+        assert_eq!(BOUNDS.check(&[1, 2, 3], 5), Ok(()));
+        assert_eq!(BOUNDS.check(&[], 5), Err(WireError::Empty { field: "committed" }));
+        assert_eq!(BOUNDS.check(&[1], 0).unwrap_err().to_string(), "max_tokens is 0, below the minimum of 1");
+        assert_eq!(BOUNDS.check(&[1, 2, 3], 6).unwrap_err().to_string(), "3 tokens and 6 more exceed the context of 8");
+        assert_eq!(
+            BOUNDS.check(&[1, 100], 1).unwrap_err().to_string(),
+            "committed holds token 100, beyond the vocabulary of 100"
+        );
+        assert!(BOUNDS.check(&[1], usize::MAX).is_err());
+    }
+
+    #[test]
+    fn stop_tokens_are_few_and_known() {
+        assert_eq!(BOUNDS.check_stops(&[0, 99]), Ok(()));
+        assert!(matches!(BOUNDS.check_stops(&[100]), Err(WireError::Token { token: 100, .. })));
+        assert!(matches!(BOUNDS.check_stops(&[0; 17]), Err(WireError::TooLarge { value: 17, .. })));
+    }
+
+    #[test]
+    fn sampling_survives_the_wire() {
+        let sampling = Sampling::new(0.8, 40, 0.95, u64::MAX).unwrap();
+        assert_eq!(read_sampling(Some(write_sampling(&sampling))).unwrap(), sampling);
+        assert_eq!(read_sampling(None).unwrap(), Sampling::greedy());
+    }
+
+    #[test]
+    fn impossible_sampling_is_refused() {
+        for temperature in [-0.5, f64::NAN, f64::INFINITY] {
+            let wire = pb::Sampling { temperature, ..pb::Sampling::default() };
+            assert!(matches!(read_sampling(Some(wire)), Err(WireError::Sampling(_))));
+        }
+    }
+
+    #[test]
+    fn finish_reasons_survive_the_wire() {
+        for reason in [None, Some(FinishReason::Stop), Some(FinishReason::Length)] {
+            assert_eq!(read_finish(write_finish(reason)).unwrap(), reason);
+        }
+        assert!(matches!(read_finish(77), Err(WireError::Unknown { value: 77, .. })));
+        assert!(matches!(read_reason(0), Err(WireError::Missing { field: "reason" })));
+    }
+}

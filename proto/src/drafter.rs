@@ -1,0 +1,380 @@
+//! The `Drafter` service: its card, and the two directions of `Speculate`.
+
+use std::time::Duration;
+
+use espalier_speculation::{FinishReason, Sampling, Token};
+
+use crate::common::{
+    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_reason, read_sampling,
+    required, wire_count, wire_micros, write_finish, write_sampling,
+};
+use crate::error::WireError;
+use crate::pb;
+use crate::pb::speculate_request::Message as Up;
+use crate::pb::speculate_response::Message as Down;
+use crate::verifier::MODEL_NAME_BYTES_MAX;
+
+/// The most rounds that one grant may allow.
+pub const GRANT_ROUNDS_MAX: usize = 1024;
+
+/// The longest address of a verifier, in bytes.
+const ADDRESS_BYTES_MAX: usize = 256;
+
+/// The longest text of a policy, in bytes.
+pub(crate) const POLICY_BYTES_MAX: usize = 256;
+
+/// A draft model, as its service describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrafterCard {
+    /// The drafter's name.
+    pub name: String,
+    /// Its vocabulary.
+    pub vocabulary: Vocabulary,
+    /// How it drafts: `independent`.
+    pub kind: String,
+    /// Layers of the checkpoint in use.
+    pub layers: usize,
+    /// The longest sequence it can follow, in tokens.
+    pub context: usize,
+}
+
+impl DrafterCard {
+    /// What sequences on this drafter are held to.
+    pub fn bounds(&self) -> SequenceBounds {
+        SequenceBounds { vocab: self.vocabulary.size, context: self.context }
+    }
+}
+
+impl From<DrafterCard> for pb::DescribeDrafterResponse {
+    fn from(card: DrafterCard) -> Self {
+        Self {
+            name: card.name,
+            vocabulary: Some(card.vocabulary.into()),
+            kind: card.kind,
+            layers: wire_count(card.layers),
+            context: wire_count(card.context),
+        }
+    }
+}
+
+impl TryFrom<pb::DescribeDrafterResponse> for DrafterCard {
+    type Error = WireError;
+
+    fn try_from(wire: pb::DescribeDrafterResponse) -> Result<Self, WireError> {
+        check_text("name", &wire.name, MODEL_NAME_BYTES_MAX)?;
+        check_text("kind", &wire.kind, MODEL_NAME_BYTES_MAX)?;
+        Ok(Self {
+            name: wire.name,
+            vocabulary: wire.vocabulary.try_into()?,
+            kind: wire.kind,
+            layers: at_least_one("layers", wire.layers)?,
+            context: at_least_one("context", wire.context)?,
+        })
+    }
+}
+
+/// The first message of `Speculate`: a sequence, and who verifies it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Start {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// The target's name.
+    pub target: String,
+    /// The verifier's address, `http://host:port`.
+    pub verifier: String,
+    /// Prompt and everything already emitted, at least one token.
+    pub committed: Vec<Token>,
+    /// How the target chooses.
+    pub sampling: Sampling,
+    /// How trees are grown, as `name,key=value,...`.
+    pub policy: String,
+    /// At most so many further tokens; at least 1.
+    pub max_tokens: usize,
+    /// Tokens that end the text, besides the target's own.
+    pub stop_tokens: Vec<Token>,
+}
+
+impl Start {
+    /// Reads the first message of a stream.
+    ///
+    /// # Errors
+    /// Anything but a `Start`, or one that the drafter cannot follow.
+    pub fn read(wire: pb::SpeculateRequest, bounds: &SequenceBounds) -> Result<Self, WireError> {
+        let wire = match required("message", wire.message)? {
+            Up::Start(start) => start,
+            Up::Grant(_) => return Err(WireError::Order { expected: "a start", found: "a grant" }),
+        };
+        let max_tokens = wire.max_tokens as usize;
+        bounds.check(&wire.committed, max_tokens)?;
+        bounds.check_stops(&wire.stop_tokens)?;
+        check_text("target", &wire.target, MODEL_NAME_BYTES_MAX)?;
+        check_text("verifier", &wire.verifier, ADDRESS_BYTES_MAX)?;
+        check_text("policy", &wire.policy, POLICY_BYTES_MAX)?;
+        Ok(Self {
+            sequence: SequenceId::new(&wire.sequence)?,
+            target: wire.target,
+            verifier: wire.verifier,
+            committed: wire.committed,
+            sampling: read_sampling(wire.sampling)?,
+            policy: wire.policy,
+            max_tokens,
+            stop_tokens: wire.stop_tokens,
+        })
+    }
+}
+
+impl From<Start> for pb::SpeculateRequest {
+    fn from(start: Start) -> Self {
+        let start = pb::Start {
+            sequence: start.sequence.to_string(),
+            target: start.target,
+            verifier: start.verifier,
+            committed: start.committed,
+            sampling: Some(write_sampling(&start.sampling)),
+            policy: start.policy,
+            max_tokens: wire_count(start.max_tokens),
+            stop_tokens: start.stop_tokens,
+        };
+        Self { message: Some(Up::Start(start)) }
+    }
+}
+
+/// Every further message of `Speculate`: permission to run so many more rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant {
+    rounds: usize,
+}
+
+impl Grant {
+    /// Permission to run `rounds` more rounds, 1 to [`GRANT_ROUNDS_MAX`].
+    ///
+    /// # Errors
+    /// A number beyond that.
+    pub fn new(rounds: usize) -> Result<Self, WireError> {
+        let field = "rounds";
+        check_length(field, rounds, GRANT_ROUNDS_MAX)?;
+        match rounds {
+            0 => Err(WireError::TooSmall { field, value: 0, min: 1 }),
+            _ => Ok(Self { rounds }),
+        }
+    }
+
+    /// How many rounds.
+    pub fn rounds(self) -> usize {
+        self.rounds
+    }
+
+    /// Reads a message that is not the first of its stream.
+    ///
+    /// # Errors
+    /// Anything but a grant, or one out of range.
+    pub fn read(wire: pb::SpeculateRequest) -> Result<Self, WireError> {
+        match required("message", wire.message)? {
+            Up::Grant(grant) => Self::new(grant.rounds as usize),
+            Up::Start(_) => Err(WireError::Order { expected: "a grant", found: "a start" }),
+        }
+    }
+}
+
+impl From<Grant> for pb::SpeculateRequest {
+    fn from(grant: Grant) -> Self {
+        let grant = pb::Grant { rounds: wire_count(grant.rounds) };
+        Self { message: Some(Up::Grant(grant)) }
+    }
+}
+
+/// What one round committed, and what it cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoundReport {
+    /// Counts from 0 within the stream.
+    pub round: u64,
+    /// The tokens committed, at least one.
+    pub tokens: Vec<Token>,
+    /// So many of them, the first ones, were draft tokens.
+    pub accepted: usize,
+    /// What it cost.
+    pub cost: RoundCost,
+}
+
+/// What one round cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RoundCost {
+    /// Nodes drafted, before pruning.
+    pub drafted: usize,
+    /// Nodes sent and verified.
+    pub verified: usize,
+    /// Depth of the deepest node sent.
+    pub depth: usize,
+    /// Time spent growing the tree.
+    pub draft: Duration,
+    /// Time the target spent computing.
+    pub verify: Duration,
+    /// Time spent waiting for the outcome beyond that: queue and network.
+    pub wait: Duration,
+}
+
+/// A message of `Speculate` on its way down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DrafterEvent {
+    /// A round is over.
+    Round(RoundReport),
+    /// The sequence is over; nothing follows.
+    Finished(FinishReason),
+}
+
+impl From<DrafterEvent> for pb::SpeculateResponse {
+    fn from(event: DrafterEvent) -> Self {
+        let message = match event {
+            DrafterEvent::Round(report) => Down::Round(write_report(report)),
+            DrafterEvent::Finished(reason) => {
+                Down::Finished(pb::SpeculationFinished { reason: write_finish(Some(reason)) })
+            }
+        };
+        Self { message: Some(message) }
+    }
+}
+
+impl TryFrom<pb::SpeculateResponse> for DrafterEvent {
+    type Error = WireError;
+
+    fn try_from(wire: pb::SpeculateResponse) -> Result<Self, WireError> {
+        Ok(match required("message", wire.message)? {
+            Down::Round(round) => Self::Round(read_report(round)?),
+            Down::Finished(finished) => Self::Finished(read_reason(finished.reason)?),
+        })
+    }
+}
+
+fn write_report(report: RoundReport) -> pb::Round {
+    let cost = report.cost;
+    pb::Round {
+        round: report.round,
+        tokens: report.tokens,
+        accepted: wire_count(report.accepted),
+        cost: Some(pb::RoundCost {
+            drafted: wire_count(cost.drafted),
+            verified: wire_count(cost.verified),
+            depth: wire_count(cost.depth),
+            draft_us: wire_micros(cost.draft),
+            verify_us: wire_micros(cost.verify),
+            wait_us: wire_micros(cost.wait),
+        }),
+    }
+}
+
+fn read_report(wire: pb::Round) -> Result<RoundReport, WireError> {
+    if wire.tokens.is_empty() {
+        return Err(WireError::Empty { field: "round.tokens" });
+    }
+    check_length("round.accepted", wire.accepted as usize, wire.tokens.len())?;
+    let cost = required("round.cost", wire.cost)?;
+    Ok(RoundReport {
+        round: wire.round,
+        tokens: wire.tokens,
+        accepted: wire.accepted as usize,
+        cost: RoundCost {
+            drafted: cost.drafted as usize,
+            verified: cost.verified as usize,
+            depth: cost.depth as usize,
+            draft: Duration::from_micros(cost.draft_us),
+            verify: Duration::from_micros(cost.verify_us),
+            wait: Duration::from_micros(cost.wait_us),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const BOUNDS: SequenceBounds = SequenceBounds { vocab: 100, context: 16 };
+
+    fn start() -> Start {
+        Start {
+            sequence: SequenceId::from(7),
+            target: "medium".to_owned(),
+            verifier: "http://127.0.0.1:50051".to_owned(),
+            committed: vec![1, 2, 3],
+            sampling: Sampling::greedy(),
+            policy: "pct,width=5".to_owned(),
+            max_tokens: 5,
+            stop_tokens: vec![],
+        }
+    }
+
+    fn report() -> RoundReport {
+        RoundReport {
+            round: 2,
+            tokens: vec![4, 5],
+            accepted: 1,
+            cost: RoundCost {
+                drafted: 9,
+                verified: 5,
+                depth: 3,
+                draft: Duration::from_micros(300),
+                verify: Duration::from_micros(2000),
+                wait: Duration::from_micros(100),
+            },
+        }
+    }
+
+    #[test]
+    fn a_card_survives_the_wire() {
+        let card = DrafterCard {
+            name: "small".to_owned(),
+            vocabulary: Vocabulary { size: 4096, fingerprint: "abc".to_owned() },
+            kind: "independent".to_owned(),
+            layers: 4,
+            context: 2048,
+        };
+        let wire = pb::DescribeDrafterResponse::from(card.clone());
+        assert_eq!(DrafterCard::try_from(wire), Ok(card));
+    }
+
+    #[test]
+    fn a_start_survives_the_wire() {
+        assert_eq!(Start::read(start().into(), &BOUNDS), Ok(start()));
+    }
+
+    #[test]
+    fn a_start_without_target_verifier_or_policy_is_refused() {
+        for (field, broken) in [
+            ("target", Start { target: String::new(), ..start() }),
+            ("verifier", Start { verifier: String::new(), ..start() }),
+            ("policy", Start { policy: String::new(), ..start() }),
+        ] {
+            assert_eq!(Start::read(broken.into(), &BOUNDS), Err(WireError::Empty { field }));
+        }
+    }
+
+    #[test]
+    fn the_stream_has_an_order() {
+        let grant = Grant::new(4).unwrap();
+        assert_eq!(Grant::read(grant.into()), Ok(grant));
+        assert!(matches!(Start::read(grant.into(), &BOUNDS), Err(WireError::Order { .. })));
+        assert!(matches!(Grant::read(start().into()), Err(WireError::Order { .. })));
+    }
+
+    #[test]
+    fn a_grant_allows_something_and_not_everything() {
+        assert_eq!(Grant::new(0).unwrap_err().to_string(), "rounds is 0, below the minimum of 1");
+        assert_eq!(Grant::new(1025).unwrap_err().to_string(), "rounds is 1025, beyond the limit of 1024");
+    }
+
+    #[test]
+    fn events_survive_the_wire() {
+        for event in [DrafterEvent::Round(report()), DrafterEvent::Finished(FinishReason::Length)] {
+            assert_eq!(DrafterEvent::try_from(pb::SpeculateResponse::from(event.clone())), Ok(event));
+        }
+    }
+
+    #[test]
+    fn a_report_that_contradicts_itself_is_refused() {
+        for broken in [RoundReport { tokens: vec![], ..report() }, RoundReport { accepted: 3, ..report() }] {
+            let wire = pb::SpeculateResponse::from(DrafterEvent::Round(broken));
+            assert!(DrafterEvent::try_from(wire).is_err());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Why a message was refused.
+
+use espalier_speculation::{SamplingError, Token, TreeFault};
+use thiserror::Error;
+
+/// A message that breaks one of the protocol's rules.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum WireError {
+    /// A field that must be there is not.
+    #[error("{field} is missing")]
+    Missing {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// A list or a text that must not be empty is.
+    #[error("{field} is empty")]
+    Empty {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// A number below what is allowed.
+    #[error("{field} is {value}, below the minimum of {min}")]
+    TooSmall {
+        /// The field's name.
+        field: &'static str,
+        /// The number.
+        value: u64,
+        /// The least that is allowed.
+        min: u64,
+    },
+    /// A number, or the length of a list or text, beyond what is allowed.
+    #[error("{field} is {value}, beyond the limit of {limit}")]
+    TooLarge {
+        /// The field's name.
+        field: &'static str,
+        /// The number.
+        value: u64,
+        /// The most that is allowed.
+        limit: u64,
+    },
+    /// A number that stands for nothing in an enumeration.
+    #[error("{field} is {value}, which means nothing")]
+    Unknown {
+        /// The field's name.
+        field: &'static str,
+        /// The number.
+        value: i32,
+    },
+    /// A token that the vocabulary does not have.
+    #[error("{field} holds token {token}, beyond the vocabulary of {vocab}")]
+    Token {
+        /// The field's name.
+        field: &'static str,
+        /// The token.
+        token: Token,
+        /// The vocabulary's size.
+        vocab: usize,
+    },
+    /// A text that holds what it must not.
+    #[error("{field} `{value}` is not made of letters, digits, `-` and `_` alone")]
+    Name {
+        /// The field's name.
+        field: &'static str,
+        /// The text.
+        value: String,
+    },
+    /// Prompt and answer do not fit the model.
+    #[error("{committed} tokens and {max_tokens} more exceed the context of {context}")]
+    Context {
+        /// Tokens that are there already.
+        committed: usize,
+        /// Tokens asked for.
+        max_tokens: usize,
+        /// What the model can hold.
+        context: usize,
+    },
+    /// A message that the stream does not allow at this point.
+    #[error("{found} came where {expected} was expected")]
+    Order {
+        /// What was expected.
+        expected: &'static str,
+        /// What came.
+        found: &'static str,
+    },
+    /// An outcome whose path and tokens contradict each other.
+    #[error("an outcome accepts the nodes {path:?} and commits the tokens {tokens:?}")]
+    Outcome {
+        /// The nodes.
+        path: Vec<u32>,
+        /// The tokens.
+        tokens: Vec<Token>,
+    },
+    /// A duration that is negative, too long or not a number.
+    #[error("{field} is {value_ms}, which is no duration in milliseconds")]
+    Time {
+        /// The field's name.
+        field: &'static str,
+        /// Its value, in milliseconds.
+        value_ms: f64,
+    },
+    /// A file that must be text is not.
+    #[error("{field} is not UTF-8 text")]
+    Text {
+        /// The file's name.
+        field: &'static str,
+    },
+    /// Sampling parameters out of range.
+    #[error(transparent)]
+    Sampling(#[from] SamplingError),
+    /// A tree that is none.
+    #[error(transparent)]
+    Tree(#[from] TreeFault),
+}

@@ -1,0 +1,411 @@
+//! The `Generation` service: what clients ask for, and what they get.
+
+use std::time::Duration;
+
+use espalier_speculation::{FinishReason, Sampling, Token};
+
+use crate::common::{
+    STOP_TOKENS_MAX, Vocabulary, at_least_one, check_length, check_text, read_reason, read_sampling, required,
+    wire_count, write_finish, write_sampling,
+};
+use crate::drafter::POLICY_BYTES_MAX;
+use crate::error::WireError;
+use crate::pb;
+use crate::pb::generate_request::Prompt as WirePrompt;
+use crate::pb::generate_response::Event as Down;
+use crate::verifier::MODEL_NAME_BYTES_MAX;
+
+/// What is to be continued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Prompt {
+    /// Text as it is.
+    Text(String),
+    /// A conversation, to be put into the target's chat template.
+    Conversation(Vec<Message>),
+    /// Tokens as they are.
+    Tokens(Vec<Token>),
+}
+
+/// What one party said in a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// `system`, `user`, `assistant`, or whatever else the template knows.
+    pub role: String,
+    /// What was said.
+    pub content: String,
+}
+
+/// A request for text. Whether the target can serve it, the gateway decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerationRequest {
+    /// The target's name.
+    pub target: String,
+    /// What is to be continued.
+    pub prompt: Prompt,
+    /// At most so many tokens.
+    pub max_tokens: usize,
+    /// How the target chooses.
+    pub sampling: Sampling,
+    /// Whether the client chose the seed in `sampling`; otherwise the gateway does.
+    pub seeded: bool,
+    /// Tokens that end the text, besides the target's own.
+    pub stop_tokens: Vec<Token>,
+    /// How trees are grown; the gateway's default if absent.
+    pub policy: Option<String>,
+    /// The drafter that must be used; any if absent.
+    pub drafter: Option<String>,
+    /// Whether drafts may be used at all.
+    pub speculate: bool,
+}
+
+impl TryFrom<pb::GenerateRequest> for GenerationRequest {
+    type Error = WireError;
+
+    fn try_from(wire: pb::GenerateRequest) -> Result<Self, WireError> {
+        check_length("target", wire.target.len(), MODEL_NAME_BYTES_MAX)?;
+        check_length("drafter", wire.drafter.len(), MODEL_NAME_BYTES_MAX)?;
+        check_length("policy", wire.policy.len(), POLICY_BYTES_MAX)?;
+        check_length("stop_tokens", wire.stop_tokens.len(), STOP_TOKENS_MAX)?;
+        Ok(Self {
+            target: wire.target,
+            prompt: required("prompt", wire.prompt)?.into(),
+            max_tokens: wire.max_tokens as usize,
+            seeded: wire.sampling.as_ref().is_some_and(|sampling| sampling.seed.is_some()),
+            sampling: read_sampling(wire.sampling)?,
+            stop_tokens: wire.stop_tokens,
+            policy: given(wire.policy),
+            drafter: given(wire.drafter),
+            speculate: !wire.no_speculation,
+        })
+    }
+}
+
+impl From<GenerationRequest> for pb::GenerateRequest {
+    fn from(request: GenerationRequest) -> Self {
+        let sampling = write_sampling(&request.sampling);
+        Self {
+            target: request.target,
+            prompt: Some(request.prompt.into()),
+            max_tokens: wire_count(request.max_tokens),
+            sampling: Some(pb::Sampling { seed: sampling.seed.filter(|_| request.seeded), ..sampling }),
+            stop_tokens: request.stop_tokens,
+            policy: request.policy.unwrap_or_default(),
+            drafter: request.drafter.unwrap_or_default(),
+            no_speculation: !request.speculate,
+        }
+    }
+}
+
+impl From<WirePrompt> for Prompt {
+    fn from(wire: WirePrompt) -> Self {
+        match wire {
+            WirePrompt::Text(text) => Self::Text(text),
+            WirePrompt::TokenIds(tokens) => Self::Tokens(tokens.ids),
+            WirePrompt::Conversation(conversation) => {
+                let said = |wire: pb::ChatMessage| Message { role: wire.role, content: wire.content };
+                Self::Conversation(conversation.messages.into_iter().map(said).collect())
+            }
+        }
+    }
+}
+
+impl From<Prompt> for WirePrompt {
+    fn from(prompt: Prompt) -> Self {
+        match prompt {
+            Prompt::Text(text) => Self::Text(text),
+            Prompt::Tokens(ids) => Self::TokenIds(pb::TokenIds { ids }),
+            Prompt::Conversation(messages) => {
+                let said = |said: Message| pb::ChatMessage { role: said.role, content: said.content };
+                Self::Conversation(pb::Conversation { messages: messages.into_iter().map(said).collect() })
+            }
+        }
+    }
+}
+
+/// An empty text stands for none.
+fn given(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// A token on its way to the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GeneratedToken {
+    /// The token.
+    pub id: Token,
+    /// The text that became complete with it.
+    pub text: String,
+    /// Whether the drafter had proposed it.
+    pub drafted: bool,
+}
+
+/// The end of a generation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    /// Why it ended.
+    pub reason: FinishReason,
+    /// Tokens of the prompt, template included.
+    pub prompt_tokens: usize,
+    /// Tokens generated.
+    pub completion_tokens: usize,
+    /// How speculation went.
+    pub speculation: SpeculationSummary,
+    /// Text of trailing bytes that never became a complete character.
+    pub text: String,
+    /// The seed that was used.
+    pub seed: u64,
+}
+
+/// How speculation went over a whole generation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SpeculationSummary {
+    /// Verification rounds.
+    pub rounds: u64,
+    /// Nodes drafted, before pruning.
+    pub drafted: u64,
+    /// Nodes sent and verified.
+    pub verified: u64,
+    /// Draft tokens committed.
+    pub accepted: u64,
+    /// Rounds that accepted a node of depth `i + 1`, at index `i`.
+    pub accepted_by_depth: Vec<u64>,
+    /// Committed tokens per round; `None` before the first.
+    pub tau: Option<f64>,
+    /// Time spent growing trees.
+    pub draft: Duration,
+    /// Time the target spent computing.
+    pub verify: Duration,
+    /// Time spent waiting for outcomes beyond that.
+    pub wait: Duration,
+    /// Who drafted last: a drafter's name, `ngram` or `none`.
+    pub drafter: String,
+    /// The policy, every parameter included.
+    pub policy: String,
+    /// How often the sequence was opened again elsewhere.
+    pub failovers: u32,
+}
+
+/// A message to the client.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GenerationEvent {
+    /// The tokens of one round.
+    Tokens(Vec<GeneratedToken>),
+    /// The end; nothing follows.
+    Finished(Box<Completion>),
+}
+
+impl From<GenerationEvent> for pb::GenerateResponse {
+    fn from(event: GenerationEvent) -> Self {
+        let event = match event {
+            GenerationEvent::Tokens(tokens) => {
+                let wire = |token: GeneratedToken| pb::GeneratedToken {
+                    id: token.id,
+                    text: token.text,
+                    drafted: token.drafted,
+                };
+                Down::Chunk(pb::Chunk { tokens: tokens.into_iter().map(wire).collect() })
+            }
+            GenerationEvent::Finished(completion) => Down::Finished(write_completion(*completion)),
+        };
+        Self { event: Some(event) }
+    }
+}
+
+impl TryFrom<pb::GenerateResponse> for GenerationEvent {
+    type Error = WireError;
+
+    fn try_from(wire: pb::GenerateResponse) -> Result<Self, WireError> {
+        Ok(match required("event", wire.event)? {
+            Down::Chunk(chunk) => {
+                let token =
+                    |wire: pb::GeneratedToken| GeneratedToken { id: wire.id, text: wire.text, drafted: wire.drafted };
+                Self::Tokens(chunk.tokens.into_iter().map(token).collect())
+            }
+            Down::Finished(finished) => Self::Finished(Box::new(read_completion(finished)?)),
+        })
+    }
+}
+
+fn write_completion(completion: Completion) -> pb::Finished {
+    pb::Finished {
+        reason: write_finish(Some(completion.reason)),
+        usage: Some(pb::Usage {
+            prompt_tokens: wire_count(completion.prompt_tokens),
+            completion_tokens: wire_count(completion.completion_tokens),
+        }),
+        statistics: Some(write_summary(completion.speculation)),
+        text: completion.text,
+        seed: completion.seed,
+    }
+}
+
+fn read_completion(wire: pb::Finished) -> Result<Completion, WireError> {
+    let usage = required("usage", wire.usage)?;
+    Ok(Completion {
+        reason: read_reason(wire.reason)?,
+        prompt_tokens: usage.prompt_tokens as usize,
+        completion_tokens: usage.completion_tokens as usize,
+        speculation: read_summary(required("statistics", wire.statistics)?)?,
+        text: wire.text,
+        seed: wire.seed,
+    })
+}
+
+fn write_summary(summary: SpeculationSummary) -> pb::SpeculationStatistics {
+    pb::SpeculationStatistics {
+        rounds: summary.rounds,
+        drafted: summary.drafted,
+        verified: summary.verified,
+        accepted: summary.accepted,
+        accepted_by_depth: summary.accepted_by_depth,
+        tau: summary.tau,
+        draft_ms: summary.draft.as_secs_f64() * 1e3,
+        verify_ms: summary.verify.as_secs_f64() * 1e3,
+        wait_ms: summary.wait.as_secs_f64() * 1e3,
+        drafter: summary.drafter,
+        policy: summary.policy,
+        failovers: summary.failovers,
+    }
+}
+
+fn read_summary(wire: pb::SpeculationStatistics) -> Result<SpeculationSummary, WireError> {
+    Ok(SpeculationSummary {
+        rounds: wire.rounds,
+        drafted: wire.drafted,
+        verified: wire.verified,
+        accepted: wire.accepted,
+        accepted_by_depth: wire.accepted_by_depth,
+        tau: wire.tau,
+        draft: read_millis("draft_ms", wire.draft_ms)?,
+        verify: read_millis("verify_ms", wire.verify_ms)?,
+        wait: read_millis("wait_ms", wire.wait_ms)?,
+        drafter: wire.drafter,
+        policy: wire.policy,
+        failovers: wire.failovers,
+    })
+}
+
+fn read_millis(field: &'static str, wire_ms: f64) -> Result<Duration, WireError> {
+    Duration::try_from_secs_f64(wire_ms / 1e3).map_err(|_| WireError::Time { field, value_ms: wire_ms })
+}
+
+/// A target that answers at present.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetCard {
+    /// Its name.
+    pub name: String,
+    /// Its vocabulary.
+    pub vocabulary: Vocabulary,
+    /// Prompt and answer together, in tokens.
+    pub context: usize,
+    /// The drafters that suit it.
+    pub drafters: Vec<String>,
+}
+
+impl From<TargetCard> for pb::Target {
+    fn from(card: TargetCard) -> Self {
+        Self {
+            name: card.name,
+            vocabulary: Some(card.vocabulary.into()),
+            context: wire_count(card.context),
+            drafters: card.drafters,
+        }
+    }
+}
+
+impl TryFrom<pb::Target> for TargetCard {
+    type Error = WireError;
+
+    fn try_from(wire: pb::Target) -> Result<Self, WireError> {
+        check_text("name", &wire.name, MODEL_NAME_BYTES_MAX)?;
+        Ok(Self {
+            name: wire.name,
+            vocabulary: wire.vocabulary.try_into()?,
+            context: at_least_one("context", wire.context)?,
+            drafters: wire.drafters,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn request(prompt: Prompt) -> GenerationRequest {
+        GenerationRequest {
+            target: "medium".to_owned(),
+            prompt,
+            max_tokens: 64,
+            sampling: Sampling::new(0.8, 0, 1.0, 5).unwrap(),
+            seeded: true,
+            stop_tokens: vec![7],
+            policy: Some("constant,k=5".to_owned()),
+            drafter: None,
+            speculate: true,
+        }
+    }
+
+    #[test]
+    fn a_request_survives_the_wire() {
+        let said = Message { role: "user".to_owned(), content: "2 + 2?".to_owned() };
+        for prompt in [Prompt::Text("Once".to_owned()), Prompt::Conversation(vec![said]), Prompt::Tokens(vec![1, 2])] {
+            let wire = pb::GenerateRequest::from(request(prompt.clone()));
+            assert_eq!(GenerationRequest::try_from(wire), Ok(request(prompt)));
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_seed_says_so() {
+        let unseeded = GenerationRequest { seeded: false, ..request(Prompt::Tokens(vec![1])) };
+        let wire = pb::GenerateRequest::from(unseeded);
+        assert_eq!(wire.sampling.unwrap().seed, None);
+        assert!(!GenerationRequest::try_from(wire).unwrap().seeded);
+    }
+
+    #[test]
+    fn a_request_without_a_prompt_is_refused() {
+        let wire = pb::GenerateRequest { prompt: None, ..request(Prompt::Tokens(vec![])).into() };
+        assert_eq!(GenerationRequest::try_from(wire), Err(WireError::Missing { field: "prompt" }));
+    }
+
+    #[test]
+    fn events_survive_the_wire() {
+        let token = GeneratedToken { id: 4, text: " four".to_owned(), drafted: true };
+        let completion = Completion {
+            reason: FinishReason::Stop,
+            prompt_tokens: 12,
+            completion_tokens: 1,
+            speculation: SpeculationSummary {
+                rounds: 1,
+                accepted_by_depth: vec![3, 1],
+                tau: Some(2.5),
+                draft: Duration::from_millis(3),
+                drafter: "small".to_owned(),
+                ..SpeculationSummary::default()
+            },
+            text: String::new(),
+            seed: 9,
+        };
+        for event in [GenerationEvent::Tokens(vec![token]), GenerationEvent::Finished(Box::new(completion))] {
+            assert_eq!(GenerationEvent::try_from(pb::GenerateResponse::from(event.clone())), Ok(event));
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_refused() {
+        let statistics = pb::SpeculationStatistics { draft_ms: f64::NAN, ..Default::default() };
+        assert!(matches!(read_summary(statistics), Err(WireError::Time { field: "draft_ms", .. })));
+    }
+
+    #[test]
+    fn a_target_survives_the_wire() {
+        let card = TargetCard {
+            name: "medium".to_owned(),
+            vocabulary: Vocabulary { size: 4096, fingerprint: "abc".to_owned() },
+            context: 2048,
+            drafters: vec!["small".to_owned()],
+        };
+        assert_eq!(TargetCard::try_from(pb::Target::from(card.clone())), Ok(card));
+    }
+}

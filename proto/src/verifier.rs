@@ -1,0 +1,385 @@
+//! The `Verifier` service: cards, tokenizer files, and the two directions of `Verify`.
+
+use std::time::Duration;
+
+use espalier_speculation::{FinishReason, Sampling, Token, Tree, TreeBounds};
+
+use crate::common::{
+    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_finish, read_sampling,
+    required, wire_count, wire_micros, write_finish, write_sampling,
+};
+use crate::error::WireError;
+use crate::pb;
+use crate::pb::verify_request::Message as Up;
+use crate::pb::verify_response::Message as Down;
+
+/// The longest name of a model, in bytes.
+pub(crate) const MODEL_NAME_BYTES_MAX: usize = 128;
+
+/// End tokens and cost points that a card may list.
+const CARD_LIST_MAX: usize = 64;
+
+/// A target model, as its verifier describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifierCard {
+    /// The target's name.
+    pub name: String,
+    /// Its vocabulary.
+    pub vocabulary: Vocabulary,
+    /// Prompt and answer together, in tokens.
+    pub context: usize,
+    /// The largest tree it takes, in nodes.
+    pub tree_nodes_max: usize,
+    /// How many sequences it serves at once.
+    pub sequences_max: usize,
+    /// Tokens with which the model ends its text.
+    pub end_tokens: Vec<Token>,
+    /// What a verification costs while nothing else runs, fewest rows first.
+    pub costs: Vec<RowCost>,
+}
+
+/// The cost of a forward pass over so many rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowCost {
+    /// Rows of the pass, the root included.
+    pub rows: usize,
+    /// Median time of the pass.
+    pub time: Duration,
+}
+
+impl VerifierCard {
+    /// What sequences on this verifier are held to.
+    pub fn bounds(&self) -> SequenceBounds {
+        SequenceBounds { vocab: self.vocabulary.size, context: self.context }
+    }
+}
+
+impl From<VerifierCard> for pb::DescribeVerifierResponse {
+    fn from(card: VerifierCard) -> Self {
+        let cost = |cost: RowCost| pb::MeasuredCost { rows: wire_count(cost.rows), time_us: wire_micros(cost.time) };
+        Self {
+            name: card.name,
+            vocabulary: Some(card.vocabulary.into()),
+            context: wire_count(card.context),
+            tree_nodes_max: wire_count(card.tree_nodes_max),
+            sequences_max: wire_count(card.sequences_max),
+            end_tokens: card.end_tokens,
+            costs: card.costs.into_iter().map(cost).collect(),
+        }
+    }
+}
+
+impl TryFrom<pb::DescribeVerifierResponse> for VerifierCard {
+    type Error = WireError;
+
+    fn try_from(wire: pb::DescribeVerifierResponse) -> Result<Self, WireError> {
+        check_text("name", &wire.name, MODEL_NAME_BYTES_MAX)?;
+        check_length("end_tokens", wire.end_tokens.len(), CARD_LIST_MAX)?;
+        check_length("costs", wire.costs.len(), CARD_LIST_MAX)?;
+        Ok(Self {
+            name: wire.name,
+            vocabulary: wire.vocabulary.try_into()?,
+            context: at_least_one("context", wire.context)?,
+            tree_nodes_max: wire.tree_nodes_max as usize,
+            sequences_max: at_least_one("sequences_max", wire.sequences_max)?,
+            end_tokens: wire.end_tokens,
+            costs: wire.costs.into_iter().map(read_cost).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn read_cost(wire: pb::MeasuredCost) -> Result<RowCost, WireError> {
+    let rows = at_least_one("costs.rows", wire.rows)?;
+    Ok(RowCost { rows, time: Duration::from_micros(wire.time_us) })
+}
+
+/// The first message of `Verify`: what the sequence holds and how it goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Open {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// Prompt and everything already emitted, at least one token.
+    pub committed: Vec<Token>,
+    /// How the target chooses.
+    pub sampling: Sampling,
+    /// At most so many further tokens; at least 1.
+    pub max_tokens: usize,
+    /// Tokens that end the text, besides the model's own.
+    pub stop_tokens: Vec<Token>,
+}
+
+impl Open {
+    /// Reads the first message of a stream.
+    ///
+    /// # Errors
+    /// Anything but an `Open`, or one that the model cannot serve.
+    pub fn read(wire: pb::VerifyRequest, bounds: &SequenceBounds) -> Result<Self, WireError> {
+        let wire = match required("message", wire.message)? {
+            Up::Open(open) => open,
+            Up::Tree(_) => return Err(WireError::Order { expected: "an open", found: "a tree" }),
+        };
+        let max_tokens = wire.max_tokens as usize;
+        bounds.check(&wire.committed, max_tokens)?;
+        bounds.check_stops(&wire.stop_tokens)?;
+        Ok(Self {
+            sequence: SequenceId::new(&wire.sequence)?,
+            sampling: read_sampling(wire.sampling)?,
+            committed: wire.committed,
+            max_tokens,
+            stop_tokens: wire.stop_tokens,
+        })
+    }
+}
+
+impl From<Open> for pb::VerifyRequest {
+    fn from(open: Open) -> Self {
+        let open = pb::Open {
+            sequence: open.sequence.to_string(),
+            committed: open.committed,
+            sampling: Some(write_sampling(&open.sampling)),
+            max_tokens: wire_count(open.max_tokens),
+            stop_tokens: open.stop_tokens,
+        };
+        Self { message: Some(Up::Open(open)) }
+    }
+}
+
+/// Every further message of `Verify`: a tree to verify.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NumberedTree {
+    /// Counts from 0 within a stream.
+    pub round: u64,
+    /// The candidates; none asks for one token of the target's own.
+    pub tree: Tree,
+}
+
+impl NumberedTree {
+    /// Reads a message that is not the first of its stream.
+    ///
+    /// # Errors
+    /// Anything but a tree, or one that breaks a rule or a bound.
+    pub fn read(wire: pb::VerifyRequest, bounds: &TreeBounds) -> Result<Self, WireError> {
+        let wire = match required("message", wire.message)? {
+            Up::Tree(tree) => tree,
+            Up::Open(_) => return Err(WireError::Order { expected: "a tree", found: "an open" }),
+        };
+        let tree = Tree::parse(bounds, &wire.tokens, &wire.parents, &wire.probs)?;
+        Ok(Self { round: wire.round, tree })
+    }
+
+    /// The message that carries `tree` as the tree of `round`.
+    pub fn write(round: u64, tree: &Tree) -> pb::VerifyRequest {
+        let nodes = tree.nodes();
+        let tree = pb::CandidateTree {
+            round,
+            tokens: nodes.iter().map(|node| node.token).collect(),
+            parents: nodes.iter().map(|node| wire_count(node.parent)).collect(),
+            probs: nodes.iter().map(|node| node.prob).collect(),
+        };
+        pb::VerifyRequest { message: Some(Up::Tree(tree)) }
+    }
+}
+
+/// What the target made of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The tree's number.
+    pub round: u64,
+    /// The nodes accepted and committed, root side first.
+    pub path: Vec<usize>,
+    /// The tokens committed: those of `path`, then at most one of the target's own.
+    pub tokens: Vec<Token>,
+    /// Set when the sequence ends here.
+    pub finish: Option<FinishReason>,
+    /// Time the forward pass took.
+    pub compute: Duration,
+    /// Time the tree waited for it.
+    pub queue: Duration,
+}
+
+impl Outcome {
+    /// How many of the tokens were drafted; they come first.
+    pub fn accepted(&self) -> usize {
+        self.path.len()
+    }
+}
+
+/// A message of `Verify` on its way down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VerifierEvent {
+    /// The sequence is open; so many committed tokens were still in the cache.
+    Opened {
+        /// Tokens that need not be computed again.
+        reused_prefix: usize,
+    },
+    /// A tree was verified.
+    Outcome(Outcome),
+}
+
+impl From<VerifierEvent> for pb::VerifyResponse {
+    fn from(event: VerifierEvent) -> Self {
+        let message = match event {
+            VerifierEvent::Opened { reused_prefix } => {
+                Down::Opened(pb::Opened { reused_prefix: wire_count(reused_prefix) })
+            }
+            VerifierEvent::Outcome(outcome) => Down::Outcome(write_outcome(outcome)),
+        };
+        Self { message: Some(message) }
+    }
+}
+
+impl TryFrom<pb::VerifyResponse> for VerifierEvent {
+    type Error = WireError;
+
+    fn try_from(wire: pb::VerifyResponse) -> Result<Self, WireError> {
+        Ok(match required("message", wire.message)? {
+            Down::Opened(opened) => Self::Opened { reused_prefix: opened.reused_prefix as usize },
+            Down::Outcome(outcome) => Self::Outcome(read_outcome(outcome)?),
+        })
+    }
+}
+
+fn write_outcome(outcome: Outcome) -> pb::Outcome {
+    pb::Outcome {
+        round: outcome.round,
+        path: outcome.path.into_iter().map(wire_count).collect(),
+        tokens: outcome.tokens,
+        finish: write_finish(outcome.finish),
+        compute_us: wire_micros(outcome.compute),
+        queue_us: wire_micros(outcome.queue),
+    }
+}
+
+/// Reads an outcome: its path runs downwards, and its tokens are those of the
+/// path and at most one more, which only the end of the sequence may cut off.
+fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
+    let finish = read_finish(wire.finish)?;
+    if wire.tokens.is_empty() {
+        return Err(WireError::Empty { field: "outcome.tokens" });
+    }
+    let own = wire.tokens.len().checked_sub(wire.path.len());
+    let whole = match own {
+        Some(1) => true,
+        Some(0) => finish.is_some(),
+        _ => false,
+    };
+    let downwards = wire.path.is_sorted_by(|above, below| above < below) && !wire.path.contains(&0);
+    if !whole || !downwards {
+        return Err(WireError::Outcome { path: wire.path, tokens: wire.tokens });
+    }
+    Ok(Outcome {
+        round: wire.round,
+        path: wire.path.into_iter().map(|node| node as usize).collect(),
+        tokens: wire.tokens,
+        finish,
+        compute: Duration::from_micros(wire.compute_us),
+        queue: Duration::from_micros(wire.queue_us),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const SEQUENCE: SequenceBounds = SequenceBounds { vocab: 100, context: 16 };
+    const TREE: TreeBounds = TreeBounds { vocab: 100, max_nodes: 4, max_depth: 4 };
+
+    fn open() -> Open {
+        Open {
+            sequence: SequenceId::from(7),
+            committed: vec![1, 2, 3],
+            sampling: Sampling::new(0.8, 0, 0.9, 42).unwrap(),
+            max_tokens: 5,
+            stop_tokens: vec![9],
+        }
+    }
+
+    fn outcome() -> Outcome {
+        Outcome {
+            round: 3,
+            path: vec![1, 3],
+            tokens: vec![5, 6, 7],
+            finish: None,
+            compute: Duration::from_micros(1500),
+            queue: Duration::from_micros(20),
+        }
+    }
+
+    #[test]
+    fn a_card_survives_the_wire() {
+        let card = VerifierCard {
+            name: "medium".to_owned(),
+            vocabulary: Vocabulary { size: 4096, fingerprint: "abc".to_owned() },
+            context: 2048,
+            tree_nodes_max: 64,
+            sequences_max: 8,
+            end_tokens: vec![2],
+            costs: vec![RowCost { rows: 1, time: Duration::from_micros(900) }],
+        };
+        let wire = pb::DescribeVerifierResponse::from(card.clone());
+        assert_eq!(VerifierCard::try_from(wire), Ok(card));
+    }
+
+    #[test]
+    fn an_open_survives_the_wire() {
+        assert_eq!(Open::read(open().into(), &SEQUENCE), Ok(open()));
+    }
+
+    #[test]
+    fn a_tree_survives_the_wire() {
+        let mut tree = Tree::new();
+        let first = tree.push(0, 10, 0.5).unwrap();
+        tree.push(first, 11, 0.25).unwrap();
+        tree.push(0, 12, 0.125).unwrap();
+        let wire = NumberedTree::write(9, &tree);
+        assert_eq!(NumberedTree::read(wire, &TREE), Ok(NumberedTree { round: 9, tree }));
+    }
+
+    #[test]
+    fn a_tree_that_breaks_a_rule_is_refused() {
+        let tree = pb::CandidateTree { round: 0, tokens: vec![1], parents: vec![1], probs: vec![0.5] };
+        let wire = pb::VerifyRequest { message: Some(Up::Tree(tree)) };
+        assert!(matches!(NumberedTree::read(wire, &TREE), Err(WireError::Tree(_))));
+    }
+
+    #[test]
+    fn the_stream_has_an_order() {
+        let tree = NumberedTree::write(0, &Tree::new());
+        let refusal = Open::read(tree, &SEQUENCE).unwrap_err().to_string();
+        assert_eq!(refusal, "a tree came where an open was expected");
+        assert!(NumberedTree::read(open().into(), &TREE).is_err());
+        assert_eq!(
+            Open::read(pb::VerifyRequest { message: None }, &SEQUENCE),
+            Err(WireError::Missing { field: "message" })
+        );
+    }
+
+    #[test]
+    fn events_survive_the_wire() {
+        let finished = Outcome { path: vec![2], tokens: vec![4], finish: Some(FinishReason::Stop), ..outcome() };
+        for event in [
+            VerifierEvent::Opened { reused_prefix: 12 },
+            VerifierEvent::Outcome(outcome()),
+            VerifierEvent::Outcome(finished),
+        ] {
+            assert_eq!(VerifierEvent::try_from(pb::VerifyResponse::from(event.clone())), Ok(event));
+        }
+    }
+
+    #[test]
+    fn an_outcome_that_contradicts_itself_is_refused() {
+        let contradictions = [
+            Outcome { tokens: vec![], path: vec![], ..outcome() },
+            Outcome { tokens: vec![5, 6], ..outcome() },
+            Outcome { tokens: vec![5, 6, 7, 8], ..outcome() },
+            Outcome { path: vec![3, 1], ..outcome() },
+            Outcome { path: vec![0, 1], ..outcome() },
+        ];
+        for contradiction in contradictions {
+            let wire = pb::VerifyResponse::from(VerifierEvent::Outcome(contradiction));
+            assert!(VerifierEvent::try_from(wire).is_err());
+        }
+    }
+}
