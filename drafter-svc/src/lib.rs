@@ -1,1 +1,15 @@
-//! placeholder
+//! The drafter: a small model that grows candidate trees and drives the rounds of many sequences, for several targets.
+//!
+//! For every sequence it grows a tree, sends it down the sequence's `Verify` stream to the target, applies the outcome
+//! and reports to the gateway. The model lives on one engine thread; sequences travel to it and back with each job, so
+//! a sequence that is dropped takes everything it holds with it.
+
+mod config;
+mod engine;
+mod error;
+mod proposer;
+mod service;
+
+pub use config::{Args, Config};
+pub use error::DrafterError;
+pub use service::{Drafter, serve};

@@ -98,12 +98,6 @@ pub enum WireError {
         /// Its value, in milliseconds.
         value_ms: f64,
     },
-    /// A file that must be text is not.
-    #[error("{field} is not UTF-8 text")]
-    Text {
-        /// The file's name.
-        field: &'static str,
-    },
     /// Sampling parameters out of range.
     #[error(transparent)]
     Sampling(#[from] SamplingError),

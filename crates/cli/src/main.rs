@@ -1,1 +1,70 @@
-fn main(){}
+//! `espalier`: the whole system from one command.
+
+mod args;
+mod bench;
+mod client;
+mod demo;
+mod error;
+mod generate;
+mod golden;
+mod models;
+mod prompts;
+mod report;
+mod serve;
+mod system;
+mod vectors;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Bench, Command};
+use error::CliError;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(verdict) => verdict.into(),
+        Err(error) => {
+            anstream::eprintln!("{}", report::failure(&error));
+            error.exit_code()
+        }
+    }
+}
+
+/// What a command that judges something found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// All is as it should be.
+    Good,
+    /// Something is not: exit code 1.
+    Bad,
+}
+
+impl From<bool> for Verdict {
+    fn from(good: bool) -> Self {
+        if good { Self::Good } else { Self::Bad }
+    }
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Good => Self::SUCCESS,
+            Verdict::Bad => Self::FAILURE,
+        }
+    }
+}
+
+fn run(args: Args) -> Result<Verdict, CliError> {
+    let _telemetry = system::telemetry(&args.telemetry)?;
+    match args.command {
+        None => system::block_on(demo::run(&args.system)),
+        Some(Command::Serve(serve)) => system::block_on(serve::run(&args.system, &serve)),
+        Some(Command::Generate(generate)) => system::block_on(generate::run(&args.system, &generate)),
+        Some(Command::Golden(folder)) => golden::run(&folder),
+        Some(Command::Vectors(folder)) => vectors::run(&folder),
+        Some(Command::Bench(Bench::Kernels(kernels))) => bench::kernels::run(&args.system, &kernels),
+        Some(Command::Bench(Bench::Decode(decode))) => system::block_on(bench::decode::run(&args.system, &decode)),
+    }
+}

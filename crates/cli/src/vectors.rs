@@ -166,10 +166,14 @@ fn check_file(models: &Models, path: &Path) -> Result<FileReport, VectorsError> 
     if schema != SCHEMA {
         return Err(VectorsError::Schema { path: path.to_owned(), found: schema });
     }
-    let mut report = FileReport { name: name_of(path).to_owned(), passed: 0, failed: Vec::new(), skipped: 0 };
-    let Some(check) = check_for(&report.name) else {
+    Ok(check_cases(models, name_of(path), cases))
+}
+
+fn check_cases(models: &Models, name: &str, cases: Vec<Value>) -> FileReport {
+    let mut report = FileReport { name: name.to_owned(), passed: 0, failed: Vec::new(), skipped: 0 };
+    let Some(check) = check_for(name) else {
         report.skipped = cases.len();
-        return Ok(report);
+        return report;
     };
     for case in cases {
         let id = case["id"].as_str().unwrap_or("a case without an id").to_owned();
@@ -178,7 +182,7 @@ fn check_file(models: &Models, path: &Path) -> Result<FileReport, VectorsError> 
             Err(what) => report.failed.push((id, what)),
         }
     }
-    Ok(report)
+    report
 }
 
 fn json_files(dir: &Path) -> Result<Vec<PathBuf>, VectorsError> {
@@ -229,6 +233,8 @@ fn close(what: &str, found: &[f64], expected: &[f64]) -> Result<(), String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use serde_json::json;
+
     use super::*;
 
     /// A few cases of each file; the whole suite is run by hand with `espalier vectors`.
@@ -241,29 +247,27 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_differs_fails_and_an_unknown_file_is_skipped() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        write("later.json", r#"{"schema": 1, "what": "", "cases": [{"id": "later-1"}]}"#);
-        write(
-            "invalid.json",
-            r#"{"schema": 1, "what": "", "cases": [{"id": "invalid-1", "vocab": 6, "tokens": [9],
-                "parents": [0], "probs": [0.5], "expect": {"valid": true, "fault": null}}]}"#,
-        );
-        let report = check(dir.path()).unwrap();
+    fn a_case_that_differs_is_named_and_an_unknown_file_is_skipped() {
+        let wrong = json!({"id": "invalid-1", "vocab": 6, "tokens": [9], "parents": [0], "probs": [0.5],
+            "expect": {"valid": true, "fault": null}});
+        let files = [("invalid", wrong), ("greedy", json!({"id": "greedy-1"})), ("later", json!({}))];
+        let files = files.map(|(name, case)| check_cases(&Models::default(), name, vec![case]));
+        let report = Report { files: files.into() };
         assert_eq!(
             report.to_string(),
             "invalid: 0 passed, 1 failed\n  \
              invalid-1: fault: found Some(\"token\"), expected None\n\
+             greedy: 0 passed, 1 failed\n  \
+             greedy-1: is not understood: missing field `model`\n\
              later: 1 skipped, not built yet\n\
-             0 passed, 1 failed, 1 skipped"
+             0 passed, 2 failed, 1 skipped"
         );
     }
 
     #[test]
-    fn a_folder_without_vectors_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let error = check(dir.path()).unwrap_err();
-        assert!(matches!(error, VectorsError::Empty { .. }), "{error}");
+    fn what_is_no_folder_of_vectors_is_refused() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        assert!(matches!(check(&source), Err(VectorsError::Empty { .. })));
+        assert!(matches!(check(&source.join("nowhere")), Err(VectorsError::Read { .. })));
     }
 }

@@ -125,11 +125,7 @@ impl Activation {
             "gelu" | "gelu_python" => Ok(Self::Gelu),
             "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" | "gelu_python_tanh" | "gelu_accurate" => Ok(Self::GeluTanh),
             "relu" => Ok(Self::Relu),
-            other => Err(ConfigFault::Unknown {
-                field: "hidden_act",
-                found: other.to_owned(),
-                known: Self::KNOWN,
-            }),
+            other => Err(ConfigFault::Unknown { field: "hidden_act", found: other.to_owned(), known: Self::KNOWN }),
         }
     }
 }
@@ -186,10 +182,11 @@ impl ModelConfig {
     /// Per token kind: `generation_config.json`, else `config.json`, else the family's default.
     fn with_special_tokens(mut self, config: SpecialTokens, generation: SpecialTokens) -> Self {
         let defaults = self.family.defaults();
-        let choose = |generation: Option<Option<OneOrMany>>, config: Option<Option<OneOrMany>>, default: Option<u32>| {
-            let config = config.unwrap_or(default.map(OneOrMany::One));
-            generation.flatten().or(config).map_or_else(Vec::new, Vec::from)
-        };
+        let choose =
+            |generation: Option<Option<OneOrMany>>, config: Option<Option<OneOrMany>>, default: Option<u32>| {
+                let config = config.unwrap_or(default.map(OneOrMany::One));
+                generation.flatten().or(config).map_or_else(Vec::new, Vec::from)
+            };
         self.eos = choose(generation.eos_token_id, config.eos_token_id, defaults.eos);
         self.bos = choose(generation.bos_token_id, config.bos_token_id, defaults.bos).first().copied();
         self
@@ -252,17 +249,9 @@ fn dimension(field: &'static str, value: Option<usize>, max: usize) -> Result<us
 }
 
 fn in_range(field: &'static str, found: f64, min: f64, max: f64) -> Result<f64, ConfigFault> {
-    if (min..=max).contains(&found) {
-        Ok(found)
-    } else {
-        Err(ConfigFault::Range { field, found, min, max })
-    }
+    if (min..=max).contains(&found) { Ok(found) } else { Err(ConfigFault::Range { field, found, min, max }) }
 }
 
 fn multiple(field: &'static str, found: usize, of: &'static str, divisor: usize) -> Result<(), ConfigFault> {
-    if found.is_multiple_of(divisor) {
-        Ok(())
-    } else {
-        Err(ConfigFault::Divisible { field, found, of, divisor })
-    }
+    if found.is_multiple_of(divisor) { Ok(()) } else { Err(ConfigFault::Divisible { field, found, of, divisor }) }
 }

@@ -16,6 +16,19 @@ use candle_core::{DType, Tensor};
 pub struct LoadOptions {
     /// Only the first layers, under the checkpoint's own final norm and head; all when none.
     pub layers: Option<usize>,
+    /// How matrices are held.
+    pub format: WeightFormat,
+}
+
+/// How packed matrices are held in memory. Arithmetic is in f32 whatever the format, so the results of a bf16
+/// checkpoint are the same bits in both; a step reads half the bytes in the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightFormat {
+    /// As the checkpoint stores them: bf16 stays bf16, anything else becomes f32.
+    #[default]
+    Stored,
+    /// f32.
+    F32,
 }
 
 /// A model ready to run: immutable, shared by any number of [`Workspace`](crate::Workspace)s.
@@ -220,7 +233,10 @@ impl Decoder {
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let config = checkpoint.config.clone();
-        let raw = RawModel::load(&config, &checkpoint.weights()?, options.layers)?;
+        let mut raw = RawModel::load(&config, &checkpoint.weights()?, options.layers)?;
+        if options.format == WeightFormat::F32 {
+            raw.widen()?;
+        }
         let mut layers = Vec::with_capacity(raw.layers.len());
         for (i, layer) in raw.layers.iter().enumerate() {
             layers.push(Layer::load(layer, &config, i)?);
@@ -261,6 +277,11 @@ impl Decoder {
     /// Bytes of weights that one forward pass reads, whatever its number of rows.
     pub fn weight_bytes(&self) -> usize {
         self.layers.iter().map(Layer::bytes).sum::<usize>() + self.head.weight.bytes()
+    }
+
+    /// Bytes of keys and values that a row with `context` visible positions reads.
+    pub fn cache_bytes(&self, context: usize) -> usize {
+        2 * self.layers.len() * self.config.kv_width() * context * size_of::<f32>()
     }
 
     /// Multiply-adds of one row at `context` visible positions, as floating-point operations (two each).

@@ -64,8 +64,8 @@ pub struct Depth<'a> {
 
 /// Threads and buffers of one engine.
 pub struct Workspace {
-    pool: Pool,
-    kernels: &'static Kernels,
+    pub(crate) pool: Pool,
+    pub(crate) kernels: &'static Kernels,
     buffers: Buffers,
 }
 

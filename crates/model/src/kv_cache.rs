@@ -80,13 +80,14 @@ impl KvCache {
         self.tail.len()
     }
 
+    /// Rows that the tail can still take before the context is full.
+    pub fn room(&self) -> usize {
+        self.shape.context - self.slots()
+    }
+
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.blocks.len() * self.shape.block_len() * size_of::<f32>()
-    }
-
-    pub(crate) fn shape(&self) -> CacheShape {
-        self.shape
     }
 
     pub(crate) fn slots(&self) -> usize {
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn paths_cross_block_borders() {
         let mut cache = cache();
-        for i in 0..62 {
+        for i in 0..62_usize {
             append(&mut cache, i.checked_sub(1), i as f32);
         }
         cache.keep_path(&(0..62).collect::<Vec<_>>()).unwrap();

@@ -17,6 +17,7 @@ mod golden;
 mod kernels;
 mod kv_cache;
 mod linear;
+mod machine;
 mod names;
 mod pool;
 mod raw_model;
@@ -28,7 +29,7 @@ pub use checkpoint::Checkpoint;
 pub use config::{
     Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn,
 };
-pub use decoder::{Decoder, LoadOptions};
+pub use decoder::{Decoder, LoadOptions, WeightFormat};
 pub use error::{ModelError, Result};
 pub use forward::{Depth, Logits, Output, ROWS_MAX, Row, Segment, Workspace};
 pub use golden::{Comparison, Golden, Matrix, TOLERANCE, Tap};

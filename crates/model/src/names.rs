@@ -36,11 +36,7 @@ const LLAMA: Names = Names {
     layers: "model.layers",
     input_norm: "input_layernorm",
     post_norm: "post_attention_layernorm",
-    attention: AttentionNames::Split {
-        q: "self_attn.q_proj",
-        k: "self_attn.k_proj",
-        v: "self_attn.v_proj",
-    },
+    attention: AttentionNames::Split { q: "self_attn.q_proj", k: "self_attn.k_proj", v: "self_attn.v_proj" },
     o: "self_attn.o_proj",
     q_norm: "self_attn.q_norm",
     k_norm: "self_attn.k_norm",

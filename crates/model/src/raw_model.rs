@@ -1,7 +1,7 @@
 //! A model's tensors by role, in the element type of the file: what both the fast decoder and the reference are built
 //! from. Nothing above this module knows a tensor's name, or that GPT-NeoX fuses its projections.
 
-use candle_core::Tensor;
+use candle_core::{DType, Tensor};
 
 use crate::config::{ModelConfig, NormKind};
 use crate::error::{ModelError, Result};
@@ -93,13 +93,31 @@ impl RawModel {
         }
         let names = Names::of(config.family);
         let reader = Reader { config, weights };
-        let head = || reader.linear(names.head.to_owned(), config.vocab, config.hidden, false);
+        let head = || reader.linear(names.head, config.vocab, config.hidden, false);
         Ok(Self {
             embedding: reader.weight(names.embedding, &[config.vocab, config.hidden])?,
             layers: (0..layers).map(|layer| RawLayer::load(config, weights, layer)).collect::<Result<_>>()?,
             final_norm: reader.norm(names.final_norm)?,
             head: if config.tied { None } else { Some(head()?) },
         })
+    }
+}
+
+impl RawModel {
+    /// Turns every matrix into f32, exactly.
+    pub fn widen(&mut self) -> Result<()> {
+        for layer in &mut self.layers {
+            let [q, k, v, o] = [&mut layer.q, &mut layer.k, &mut layer.v, &mut layer.o];
+            let mlp = match &mut layer.mlp {
+                RawMlp::Gated { gate, up, down } => vec![gate, up, down],
+                RawMlp::Plain { up, down } => vec![up, down],
+            };
+            for linear in mlp.into_iter().chain([q, k, v, o]).chain(&mut self.head) {
+                linear.weight = linear.weight.to_dtype(DType::F32)?;
+            }
+        }
+        self.embedding = self.embedding.to_dtype(DType::F32)?;
+        Ok(())
     }
 }
 
@@ -120,7 +138,7 @@ impl RawLayer {
             q,
             k,
             v,
-            o: reader.linear(name(names.o), config.hidden, config.q_width(), config.o_bias)?,
+            o: reader.linear(&name(names.o), config.hidden, config.q_width(), config.o_bias)?,
             q_norm: head_norm(names.q_norm)?,
             k_norm: head_norm(names.k_norm)?,
             mlp: reader.mlp(names, layer)?,
@@ -152,18 +170,15 @@ impl Reader<'_> {
         })
     }
 
-    fn linear(&self, name: String, outputs: usize, inputs: usize, bias: bool) -> Result<RawLinear> {
-        Ok(RawLinear {
-            weight: self.weight(&name, &[outputs, inputs])?,
-            bias: self.bias(&name, outputs, bias)?,
-        })
+    fn linear(&self, name: &str, outputs: usize, inputs: usize, bias: bool) -> Result<RawLinear> {
+        Ok(RawLinear { weight: self.weight(name, &[outputs, inputs])?, bias: self.bias(name, outputs, bias)? })
     }
 
     fn projections(&self, names: &Names, layer: usize) -> Result<[RawLinear; 3]> {
         let config = self.config;
         let project = |name: &str, outputs| {
             let name = names.in_layer(layer, name);
-            self.linear(name, outputs, config.hidden, config.qkv_bias)
+            self.linear(&name, outputs, config.hidden, config.qkv_bias)
         };
         match names.attention {
             AttentionNames::Split { q, k, v } => {
@@ -176,7 +191,7 @@ impl Reader<'_> {
 
     fn mlp(&self, names: &Names, layer: usize) -> Result<RawMlp> {
         let ModelConfig { hidden, ffn, mlp_bias, .. } = *self.config;
-        let map = |name: &str, outputs, inputs| self.linear(names.in_layer(layer, name), outputs, inputs, mlp_bias);
+        let map = |name: &str, outputs, inputs| self.linear(&names.in_layer(layer, name), outputs, inputs, mlp_bias);
         let up = map(names.up, ffn, hidden)?;
         let down = map(names.down, hidden, ffn)?;
         if self.config.gated_mlp {
@@ -192,10 +207,7 @@ impl Reader<'_> {
 fn split_heads(fused: &RawLinear, heads: usize) -> Result<[RawLinear; 3]> {
     let part = |index: usize| -> Result<RawLinear> {
         let take = |tensor: &Tensor| split_part(tensor, heads, index);
-        Ok(RawLinear {
-            weight: take(&fused.weight)?,
-            bias: fused.bias.as_ref().map(take).transpose()?,
-        })
+        Ok(RawLinear { weight: take(&fused.weight)?, bias: fused.bias.as_ref().map(take).transpose()? })
     };
     Ok([part(0)?, part(1)?, part(2)?])
 }
@@ -207,4 +219,56 @@ fn split_part(fused: &Tensor, heads: usize, index: usize) -> Result<Tensor> {
     shape[0] = rows / 3;
     let part = fused.reshape((heads, 3, rows / (3 * heads), rest))?.narrow(1, index, 1)?; // (heads, 1, head_dim, rest)
     Ok(part.contiguous()?.reshape(shape)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::path::Path;
+
+    use candle_core::Device;
+
+    use super::*;
+    use crate::checkpoint::Checkpoint;
+
+    #[test]
+    fn a_fused_projection_is_split_head_by_head() {
+        // Two heads of two dimensions; row r of the fused matrix is filled with r.
+        let rows: Vec<f32> = (0..12).map(|row| row as f32).collect();
+        let bias = Tensor::new(rows, &Device::Cpu).unwrap();
+        let weight = bias.unsqueeze(1).unwrap().broadcast_as((12, 3)).unwrap().contiguous().unwrap();
+        let parts = split_heads(&RawLinear { weight, bias: Some(bias) }, 2).unwrap();
+        let expected: [[f32; 4]; 3] = [[0., 1., 6., 7.], [2., 3., 8., 9.], [4., 5., 10., 11.]];
+        for (part, expected) in parts.iter().zip(expected) {
+            assert_eq!(part.bias.as_ref().unwrap().to_vec1::<f32>().unwrap(), expected);
+            assert_eq!(part.weight.to_vec2::<f32>().unwrap(), expected.map(|row| vec![row; 3]));
+        }
+    }
+
+    fn checkpoint(name: &str) -> Checkpoint {
+        Checkpoint::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_model_can_be_cut_to_its_first_layers() {
+        let checkpoint = checkpoint("qwen3");
+        let weights = checkpoint.weights().unwrap();
+        let load = |layers| RawModel::load(&checkpoint.config, &weights, layers);
+        assert_eq!(load(Some(2)).unwrap().layers.len(), 2);
+        assert_eq!(load(None).unwrap().layers.len(), 4);
+        for asked in [0, 5] {
+            let message = format!("{asked} layers were asked for, but the model has 4 and at least 1 is needed");
+            assert_eq!(load(Some(asked)).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_does_not_fit_the_tensors_is_refused() {
+        let Checkpoint { dir, mut config } = checkpoint("gpt-neox");
+        let weights = Weights::open(&dir).unwrap();
+        config.ffn = 128;
+        let fault = RawModel::load(&config, &weights, None).unwrap_err().to_string();
+        assert_eq!(fault, "gpt_neox.layers.0.mlp.dense_h_to_4h.weight has shape [256, 64], expected [128, 64]");
+    }
 }

@@ -224,11 +224,7 @@ fn same_length(name: &str, found: usize, expected: usize) -> Result<()> {
     if found == expected {
         return Ok(());
     }
-    Err(ModelError::Shape {
-        name: name.to_owned(),
-        expected: vec![expected],
-        found: vec![found],
-    })
+    Err(ModelError::Shape { name: name.to_owned(), expected: vec![expected], found: vec![found] })
 }
 
 fn float(tensor: &Tensor) -> Result<Tensor> {

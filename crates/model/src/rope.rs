@@ -26,11 +26,7 @@ impl RotaryTable {
             RopeScaling::Yarn(yarn) => yarn.attention_factor as f32,
             _ => 1.0,
         };
-        Self {
-            rotary_dim: rope.rotary_dim,
-            inv_freq: frequencies(rope),
-            attention_scale,
-        }
+        Self { rotary_dim: rope.rotary_dim, inv_freq: frequencies(rope), attention_scale }
     }
 
     /// Cosine and sine, attention scale included, of every pair at a position: two slices of `rotary_dim / 2` are
@@ -89,7 +85,8 @@ fn yarn(rope: &RopeConfig, scaling: &Yarn) -> Vec<f32> {
 fn blended_pairs(rope: &RopeConfig, scaling: &Yarn) -> (f32, f32) {
     let dim = rope.rotary_dim as f64;
     // The pair that turns so often over the original context.
-    let pair = |turns: f64| dim * (scaling.original_context / (turns * f64::consts::TAU)).ln() / (2.0 * rope.theta.ln());
+    let pair =
+        |turns: f64| dim * (scaling.original_context / (turns * f64::consts::TAU)).ln() / (2.0 * rope.theta.ln());
     let (mut first, mut last) = (pair(scaling.beta_fast), pair(scaling.beta_slow));
     if scaling.truncate {
         (first, last) = (first.floor(), last.ceil());
@@ -99,4 +96,80 @@ fn blended_pairs(rope: &RopeConfig, scaling: &Yarn) -> (f32, f32) {
         last += 0.001;
     }
     (first as f32, last as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn table(rope: &str) -> RotaryTable {
+        let config = format!(
+            r#"{{"model_type": "llama", "vocab_size": 8, "hidden_size": 16, "intermediate_size": 16,
+                "num_hidden_layers": 1, "num_attention_heads": 1, "max_position_embeddings": 512, {rope}}}"#
+        );
+        RotaryTable::new(&ModelConfig::parse(&config, None).unwrap())
+    }
+
+    fn assert_close(found: &[f32], expected: &[f32]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() <= 2e-6 * expected.abs(), "{found} is not {expected}");
+        }
+    }
+
+    // The expected frequencies are those of transformers 4.57 for a head of 16.
+
+    #[test]
+    fn plain_frequencies_are_a_geometric_series() {
+        let plain = table(r#""rope_theta": 10000.0"#);
+        let expected = [1.0, 0.316_227_76, 0.1, 0.031_622_78, 0.01, 0.003_162_277_6, 0.001, 0.000_316_227_76];
+        assert_close(&plain.inv_freq, &expected);
+        assert_eq!((plain.rotary_dim, plain.attention_scale), (16, 1.0));
+    }
+
+    #[test]
+    fn linear_scaling_divides_all() {
+        let scaled = table(r#""rope_scaling": {"type": "linear", "factor": 4.0}"#);
+        let plain = table(r#""rope_theta": 10000.0"#);
+        let expected: Vec<f32> = plain.inv_freq.iter().map(|freq| freq / 4.0).collect();
+        assert_eq!(scaled.inv_freq, expected);
+    }
+
+    #[test]
+    fn llama3_keeps_fast_pairs_and_divides_slow_ones() {
+        let scaled = table(
+            r#""rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64}"#,
+        );
+        let expected =
+            [1.0, 0.244_384_59, 0.013_042_256, 0.003_952_847, 0.001_25, 3.952_847_3e-4, 1.25e-4, 3.952_847_3e-5];
+        assert_close(&scaled.inv_freq, &expected);
+        assert_eq!(scaled.attention_scale, 1.0);
+    }
+
+    #[test]
+    fn yarn_blends_between_its_bounds() {
+        let yarn = |truncate: bool| {
+            table(&format!(
+                r#""rope_scaling": {{"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64,
+                    "truncate": {truncate}}}"#
+            ))
+        };
+        let slow = [0.007_905_695, 0.002_5, 7.905_695e-4, 2.5e-4, 7.905_695e-5];
+        assert_close(&yarn(true).inv_freq, &[[1.0, 0.237_170_82, 0.05].as_slice(), &slow].concat());
+        assert_close(&yarn(false).inv_freq, &[[1.0, 0.198_583_53, 0.025_595_25].as_slice(), &slow].concat());
+        assert_eq!(yarn(true).attention_scale, 1.138_629_4);
+    }
+
+    #[test]
+    fn cosine_and_sine_carry_the_attention_scale() {
+        let yarn = table(r#""rope_scaling": {"type": "yarn", "factor": 4.0, "attention_factor": 1.5}"#);
+        let (mut cos, mut sin) = ([0.0; 8], [0.0; 8]);
+        yarn.write(0, &mut cos, &mut sin);
+        assert_eq!((cos, sin), ([1.5; 8], [0.0; 8]));
+        yarn.write(3, &mut cos, &mut sin);
+        assert_eq!((cos[0], sin[0]), (3f32.cos() * 1.5, 3f32.sin() * 1.5));
+    }
 }

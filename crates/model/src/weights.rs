@@ -119,8 +119,8 @@ struct Shard {
 impl Shard {
     fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|fault| ModelError::io(path, fault))?;
-        // SAFETY: the mapping is read-only. A checkpoint that another process changes while it is loaded is outside
-        // what any reader of mapped files can guard against; the user is told not to in the README.
+        // SAFETY: the mapping is read-only. A checkpoint that another process changes while it is mapped is outside
+        // what a reader of mapped files can guard against.
         let map = unsafe { Mmap::map(&file) }.map_err(|fault| ModelError::io(path, fault))?;
         let (header_bytes, header) =
             SafeTensors::read_metadata(&map).map_err(|fault| header_fault(path, map.len(), fault))?;
@@ -163,7 +163,8 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Err(ModelError::MissingFile { folder: folder.to_owned(), name });
     }
     let text = required(read_text(&path, INDEX_BYTES_MAX)?, folder, INDEX)?;
-    let index: ShardIndex = serde_json::from_str(&text).map_err(|fault| ModelError::Json { path: path.clone(), fault })?;
+    let index: ShardIndex =
+        serde_json::from_str(&text).map_err(|fault| ModelError::Json { path: path.clone(), fault })?;
     let names = index.weight_map.into_values().collect();
     shard_files(folder, &names).map_err(|what| ModelError::ShardIndex { path, what })
 }
@@ -177,5 +178,116 @@ fn shard_files(folder: &Path, names: &BTreeSet<String>) -> Result<Vec<PathBuf>, 
     match names.iter().find(|name| !plain(name)) {
         Some(name) => Err(format!("shard \"{name}\" is not a plain file name")),
         None => Ok(names.iter().map(|name| folder.join(name)).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A safetensors file of two tensors: `a` (2, 3) in f32 and `b` (2,) in bf16.
+    fn file(a: &str, b: &str) -> Vec<u8> {
+        let header = format!(
+            r#"{{"{a}":{{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}},"{b}":{{"dtype":"BF16","shape":[2],"data_offsets":[24,28]}}}}"#
+        );
+        let floats = (0..6).flat_map(|value| (value as f32).to_le_bytes());
+        let halves = [0x3F80u16, 0x4000].into_iter().flat_map(u16::to_le_bytes);
+        (header.len() as u64).to_le_bytes().into_iter().chain(header.bytes()).chain(floats).chain(halves).collect()
+    }
+
+    fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        folder
+    }
+
+    fn fault<T>(result: Result<T>) -> String {
+        result.err().unwrap().to_string()
+    }
+
+    #[test]
+    fn tensors_keep_their_element_type() {
+        let folder = folder(&[(SINGLE, &file("a", "b"))]);
+        let weights = Weights::open(folder.path()).unwrap();
+        let a = weights.tensor("a", &[2, 3]).unwrap();
+        let b = weights.tensor("b", &[2]).unwrap();
+        assert_eq!(a.to_vec2::<f32>().unwrap(), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]);
+        assert_eq!(b.dtype(), DType::BF16);
+        assert_eq!(b.to_dtype(DType::F32).unwrap().to_vec1::<f32>().unwrap(), [1.0, 2.0]);
+        assert!(weights.has("a") && !weights.has("c"));
+    }
+
+    #[test]
+    fn shards_are_read_as_one() {
+        let index = br#"{"metadata": {}, "weight_map": {"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors", "d": "2.safetensors"}}"#;
+        let files = [(INDEX, index.as_slice()), ("1.safetensors", &file("a", "b")), ("2.safetensors", &file("c", "d"))];
+        let folder = folder(&files);
+        let weights = Weights::open(folder.path()).unwrap();
+        for name in ["a", "c"] {
+            assert_eq!(weights.tensor(name, &[2, 3]).unwrap().dims(), [2, 3]);
+        }
+    }
+
+    #[test]
+    fn faults_name_the_tensor_or_the_file() {
+        let folder = folder(&[(SINGLE, &file("a", "b"))]);
+        let weights = Weights::open(folder.path()).unwrap();
+        assert_eq!(fault(weights.tensor("x", &[1])), "tensor x is missing from the checkpoint");
+        assert_eq!(fault(weights.tensor("a", &[3, 2])), "a has shape [2, 3], expected [3, 2]");
+        let path = folder.path().join(SINGLE);
+        fs::write(&path, &file("a", "b")[..100]).unwrap();
+        let truncated = format!("{} is truncated or overlong: its 100 bytes do not match its header", path.display());
+        assert_eq!(fault(Weights::open(folder.path())), truncated);
+        fs::write(&path, []).unwrap();
+        assert!(fault(Weights::open(folder.path())).contains("its 0 bytes do not match"));
+        fs::remove_file(&path).unwrap();
+        let missing = "has no model.safetensors or model.safetensors.index.json";
+        assert!(fault(Weights::open(folder.path())).ends_with(missing));
+    }
+
+    #[test]
+    fn integers_are_not_weights() {
+        let header = br#"{"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}"#;
+        let bytes = [&(header.len() as u64).to_le_bytes(), header.as_slice(), &7i64.to_le_bytes()].concat();
+        let folder = folder(&[(SINGLE, &bytes)]);
+        let weights = Weights::open(folder.path()).unwrap();
+        assert_eq!(weights.integers("n").unwrap(), [7]);
+        assert_eq!(fault(weights.tensor("n", &[1])), "tensor n has element type I64, expected F32, F16 or BF16");
+    }
+
+    #[test]
+    fn an_index_cannot_lead_out_of_its_folder() {
+        for name in ["../x.safetensors", "/x.safetensors", "a/x.safetensors", "..", ""] {
+            let index = format!(r#"{{"weight_map": {{"a": "{name}"}}}}"#);
+            let folder = folder(&[(INDEX, index.as_bytes())]);
+            let expected = format!("shard \"{name}\" is not a plain file name");
+            assert!(fault(Weights::open(folder.path())).ends_with(&expected), "{name}");
+        }
+        let folder = folder(&[(INDEX, br#"{"weight_map": {}}"#)]);
+        assert!(fault(Weights::open(folder.path())).ends_with("0 shards, expected 1 to 4096"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(at in 0usize..200, byte in any::<u8>(), length in 0usize..400) {
+            let mut bytes = file("a", "b");
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            bytes.truncate(length);
+            let folder = folder(&[(SINGLE, &bytes)]);
+            if let Ok(weights) = Weights::open(folder.path()) {
+                for name in ["a", "b"] {
+                    let _ = weights.tensor(name, &[2, 3]);
+                }
+            }
+        }
     }
 }

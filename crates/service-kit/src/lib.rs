@@ -5,6 +5,7 @@
 //!
 //! It knows nothing of models, trees or the messages of any service.
 
+mod chain;
 mod connect;
 mod deadline;
 mod deadline_layer;
@@ -13,6 +14,7 @@ mod serve;
 mod shutdown;
 mod telemetry;
 
+pub use chain::chain;
 pub use connect::{ConnectError, channel};
 pub use deadline::{Deadline, DeadlineError};
 pub use deadline_layer::{DeadlineLayer, DeadlineService};

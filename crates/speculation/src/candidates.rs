@@ -113,3 +113,61 @@ fn entropy(probs: &[f64]) -> f64 {
     let terms = probs.iter().filter(|&&prob| prob > 0.0);
     -terms.map(|&prob| prob * libm::log(prob)).sum::<f64>()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_most_probable_come_first_and_equals_by_smaller_token() {
+        let candidates = Candidates::from_probs(&[0.25, 0.0, 0.5, 0.25], 2).unwrap();
+        assert_eq!(candidates.tokens(), [(2, 0.5), (0, 0.25)]);
+        assert_eq!(candidates.confidence(), 0.5);
+        assert!((candidates.entropy() - 1.5 * std::f64::consts::LN_2).abs() < 1e-15);
+    }
+
+    #[test]
+    fn a_token_of_probability_0_is_no_candidate() {
+        assert_eq!(Candidates::from_probs(&[0.0, 1.0], 5).unwrap().tokens(), [(1, 1.0)]);
+        let logits = [f32::NEG_INFINITY, 1.0, -1000.0];
+        assert_eq!(Candidates::from_logits(&logits, 5).unwrap().tokens(), [(1, 1.0)]);
+    }
+
+    #[test]
+    fn an_impossible_probability_is_refused_by_name() {
+        let error = Candidates::from_probs(&[0.5, -0.5], 1).unwrap_err();
+        assert_eq!(error.to_string(), "token 1 has probability -0.5, which is not between 0 and 1");
+        assert!(Candidates::from_probs(&[f64::NAN], 1).is_err());
+        assert_eq!(Candidates::from_logits(&[f32::NAN], 1), Err(LogitsError::NotFinite { token: 0 }));
+    }
+
+    #[test]
+    fn shape_is_that_of_the_whole_distribution_however_few_are_asked_for() {
+        let shape = |k| Candidates::from_logits(&[1.0, 2.0, 0.5], k).unwrap().shape();
+        assert_eq!(shape(0), shape(3));
+    }
+
+    proptest! {
+        #[test]
+        fn logits_agree_with_their_exact_softmax(
+            logits in prop::collection::vec(-20.0_f32..20.0, 1..300), k in 1_usize..80
+        ) {
+            let peak = logits.iter().copied().fold(f32::MIN, f32::max);
+            let weights: Vec<f64> = logits.iter().map(|&x| (f64::from(x) - f64::from(peak)).exp()).collect();
+            let sum: f64 = weights.iter().sum();
+            let exact = Candidates::from_probs(&weights.iter().map(|w| w / sum).collect::<Vec<_>>(), k).unwrap();
+            let found = Candidates::from_logits(&logits, k).unwrap();
+            prop_assert_eq!(found.tokens().len(), exact.tokens().len());
+            for (found, exact) in found.tokens().iter().zip(exact.tokens()) {
+                prop_assert_eq!(found.0, exact.0);
+                prop_assert!((found.1 / exact.1 - 1.0).abs() < 1e-6);
+            }
+            prop_assert!((found.confidence() / exact.confidence() - 1.0).abs() < 1e-6);
+            prop_assert!((found.entropy() - exact.entropy()).abs() < 1e-5);
+        }
+    }
+}

@@ -94,9 +94,12 @@ impl CostModel {
     }
 }
 
-/// A measurement counts as at most this many times the running mean: a hiccup of the machine
+/// A measurement counts as at most this many times what was expected: a hiccup of the machine
 /// must not decide the next trees, while a lasting change is followed within a few rounds.
 const OUTLIER_MAX: f64 = 4.0;
+
+/// A measurement counts as at least this: no step is free, whatever a coarse clock says.
+const LEAST_MS: f64 = 1e-3;
 
 /// Weight of the prior's relative slope, in squared nodes: it decides only as long as all
 /// measurements are of about the same number of nodes.
@@ -106,10 +109,12 @@ const RIDGE: f64 = 4.0;
 #[derive(Debug, Clone)]
 struct Fit {
     prior: Line,
+    /// Faded number of measurements.
     weight: f64,
-    /// Weighted means of nodes and milliseconds, and of their (co)variances about these means.
+    /// Their mean nodes and milliseconds.
     nodes: f64,
     ms: f64,
+    /// Variance of their nodes, and its covariance with their milliseconds.
     variance: f64,
     covariance: f64,
 }
@@ -120,9 +125,9 @@ impl Fit {
     }
 
     fn add(&mut self, nodes: usize, took: Duration) {
-        let mut ms = took.as_secs_f64() * 1e3;
+        let mut ms = (took.as_secs_f64() * 1e3).max(LEAST_MS);
         if self.weight > 0.0 {
-            ms = ms.min(self.ms * OUTLIER_MAX);
+            ms = ms.min(self.line().at(nodes).max(self.ms) * OUTLIER_MAX);
         }
         self.weight = self.weight * KEEP + 1.0;
         let share = 1.0 / self.weight;
@@ -151,5 +156,80 @@ impl Fit {
         let weight = self.weight;
         let slope = (weight * self.covariance + RIDGE * believed) / (weight * self.variance + RIDGE);
         slope.clamp(0.0, self.ms / self.nodes.max(f64::MIN_POSITIVE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ms(ms: f64) -> Duration {
+        Duration::from_secs_f64(ms / 1e3)
+    }
+
+    #[test]
+    fn the_prior_holds_until_something_is_measured() {
+        let costs = CostModel::default().costs();
+        assert_eq!(costs, Costs::default());
+        assert!((costs.ratio() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_first_measurement_replaces_the_prior() {
+        let mut model = CostModel::default();
+        model.observe_level(1, ms(0.25));
+        model.observe_verification(1, ms(5.0));
+        let costs = model.costs();
+        assert!((costs.level_ms - 0.25).abs() < 1e-9);
+        assert!((costs.ratio() - 0.05).abs() < 1e-9);
+        // How cost grows with nodes is still believed: in proportion to the prior.
+        assert!((costs.verification.at(16) / costs.verification.at(1) - 19.6 / 10.6).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_linear_cost_is_recovered() {
+        let mut model = CostModel::default();
+        for round in 0..200 {
+            let nodes = round % 16;
+            model.observe_verification(nodes, ms(3.0 + 0.5 * nodes as f64));
+        }
+        let line = model.costs().verification;
+        assert!((line.per_node_ms - 0.5).abs() < 0.01, "{line:?}");
+        assert!((line.fixed_ms - 3.0).abs() < 0.1, "{line:?}");
+    }
+
+    #[test]
+    fn a_lasting_change_is_followed_within_some_rounds() {
+        let mut model = CostModel::default();
+        (0..50).for_each(|_| model.observe_verification(8, ms(2.0)));
+        (0..50).for_each(|_| model.observe_verification(8, ms(20.0)));
+        assert!((model.costs().verification_ms - 20.0).abs() < 2.0);
+    }
+
+    #[test]
+    fn one_hiccup_hardly_counts() {
+        let mut model = CostModel::default();
+        (0..50).for_each(|_| model.observe_level(1, ms(1.0)));
+        model.observe_level(1, ms(10_000.0));
+        assert!(model.costs().level_ms < 1.2);
+    }
+
+    proptest! {
+        #[test]
+        fn costs_are_finite_and_never_fall_with_nodes(
+            measured in prop::collection::vec((0_usize..400, 0_u64..u64::MAX / 2), 0..60)
+        ) {
+            let mut model = CostModel::default();
+            for (nodes, nanos) in measured {
+                model.observe_verification(nodes, Duration::from_nanos(nanos));
+            }
+            let costs = model.costs();
+            let line = costs.verification;
+            prop_assert!(costs.verification_ms > 0.0 && costs.ratio().is_finite());
+            prop_assert!(line.fixed_ms >= 0.0 && line.per_node_ms >= 0.0, "{line:?}");
+            prop_assert!(line.at(1000).is_finite());
+        }
     }
 }

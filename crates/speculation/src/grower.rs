@@ -181,3 +181,128 @@ fn send(draft: &Draft, kept: Vec<usize>) -> Proposal {
     let (tree, drafted_ids) = Tree::of_connected(nodes);
     Proposal { tree, drafted_ids, drafted: draft.len(), widths: draft.widths().to_vec() }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{LIMITS, draft, grower, start};
+    use crate::{Gumbel, policy_names};
+
+    /// Some distribution over `vocab` tokens, another for each node and seed.
+    fn random_probs(seed: u64, node: usize, vocab: u32) -> Vec<f64> {
+        let noise = Gumbel::new(seed, node as u64);
+        let weights: Vec<f64> = (0..vocab).map(|token| (2.0 * noise.at(token)).exp()).collect();
+        let sum: f64 = weights.iter().sum();
+        weights.iter().map(|weight| weight / sum).collect()
+    }
+
+    #[test]
+    fn it_can_move_between_threads() {
+        fn check<T: Send>() {}
+        check::<Grower>();
+    }
+
+    #[test]
+    fn before_its_first_round_it_wants_nothing() {
+        let mut grower = grower("pct", &[]);
+        assert_eq!(grower.frontier(), None);
+        assert_eq!(grower.finish(), Proposal::default());
+    }
+
+    #[test]
+    fn a_round_starts_at_the_root_and_goes_on_with_what_was_drafted() {
+        let mut grower = grower("constant,k=2", &[]);
+        grower.begin_round(&start(LIMITS));
+        assert_eq!((grower.frontier(), grower.width()), (Some(&[0][..]), 1));
+        grower.extend(&[Candidates::from_probs(&[0.2, 0.8], 1).unwrap()]).unwrap();
+        assert_eq!(grower.frontier(), Some(&[1][..]));
+        assert_eq!(grower.node(1).map(|node| node.token), Some(1));
+        grower.extend(&[Candidates::from_probs(&[0.9, 0.1], 1).unwrap()]).unwrap();
+        assert_eq!(grower.frontier(), None);
+        let proposal = grower.finish();
+        assert_eq!(proposal.tree.nodes().iter().map(|node| node.token).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!((proposal.drafted, proposal.widths, proposal.drafted_ids), (2, vec![1, 1], vec![1, 2]));
+    }
+
+    #[test]
+    fn a_level_of_another_width_is_refused_and_changes_nothing() {
+        let mut grower = grower("constant", &[]);
+        grower.begin_round(&start(LIMITS));
+        assert_eq!(grower.extend(&[]), Err(GrowError::Frontier { expected: 1, found: 0 }));
+        assert_eq!(grower.frontier(), Some(&[0][..]));
+    }
+
+    #[test]
+    fn a_stop_token_is_drafted_but_never_expanded() {
+        let mut grower = grower("vanilla-tree,width=2,depth=3", &[1]);
+        let tree = draft(&mut grower, &start(LIMITS), |_| vec![0.5, 0.5]).tree;
+        assert_eq!(tree.len(), 2 + 2 + 2);
+        assert!(tree.nodes().iter().any(|node| node.token == 1));
+        assert!(tree.nodes().iter().all(|node| tree.node(node.parent).is_none_or(|above| above.token != 1)));
+    }
+
+    #[test]
+    fn what_was_dropped_is_not_in_the_numbers_sent() {
+        // The second child of the root (0.25) is below the threshold, so draft node 2 is not sent.
+        let mut grower = grower("pct,width=2,ratio=0.5,leaf_threshold=0.3,max_depth=2", &[]);
+        let proposal = draft(&mut grower, &start(LIMITS), |_| vec![0.75, 0.25]);
+        assert_eq!((proposal.drafted, proposal.drafted_ids), (4, vec![1, 3]));
+        assert_eq!(proposal.tree.nodes().iter().map(|node| node.parent).collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn the_rounds_limits_bind_where_they_are_tighter() {
+        for policy in policy_names() {
+            let mut grower = grower(policy, &[]);
+            let tight = start(Limits { max_nodes: 3, max_depth: 2 });
+            let tree = draft(&mut grower, &tight, |node| random_probs(1, node, 20)).tree;
+            assert!(tree.len() <= 3 && tree.depth() <= 2, "{policy}");
+            let nothing = start(Limits { max_nodes: 64, max_depth: 0 });
+            assert_eq!(draft(&mut grower, &nothing, |_| vec![1.0]), Proposal::default(), "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_round_is_counted_once() {
+        let mut grower = grower("constant,k=3", &[]);
+        draft(&mut grower, &start(LIMITS), |_| vec![1.0]);
+        let expected = RoundRecord { drafted: 3, verified: 3, depth: 3, accepted: 1, committed: 2 };
+        assert_eq!(grower.observe(1, 2), expected);
+        assert_eq!(grower.observe(0, 1), RoundRecord { committed: 1, ..RoundRecord::default() });
+    }
+
+    #[test]
+    fn rounds_do_not_leak_into_each_other() {
+        let mut grower = grower("eagle2", &[]);
+        let first = draft(&mut grower, &start(LIMITS), |node| random_probs(1, node, 20));
+        grower.begin_round(&start(LIMITS));
+        assert_eq!(draft(&mut grower, &start(LIMITS), |node| random_probs(1, node, 20)), first);
+    }
+
+    proptest! {
+        #[test]
+        fn every_policy_sends_a_valid_tree(
+            index in 0..policy_names().count(), seed: u64, vocab in 1_u32..12, max_nodes in 0_usize..40
+        ) {
+            let policy = policy_names().nth(index).unwrap();
+            let limits = Limits { max_nodes, max_depth: 6 };
+            let mut grower = grower(policy, &[0]);
+            let proposal = draft(&mut grower, &start(limits), |node| random_probs(seed, node, vocab));
+            let Proposal { tree, drafted_ids, drafted, widths } = proposal;
+            prop_assert!(tree.len() <= max_nodes && widths.len() <= 6 && tree.depth() <= widths.len());
+            prop_assert!(tree.len() <= drafted && widths.first().is_none_or(|&width| width == 1));
+            prop_assert!(drafted_ids.len() == tree.len() && drafted_ids.is_sorted());
+            let mut rebuilt = Tree::new();
+            for node in tree.nodes() {
+                prop_assert!(tree.node(node.parent).is_none_or(|above| above.token != 0));
+                prop_assert!(rebuilt.push(node.parent, node.token, node.prob).is_ok());
+            }
+            prop_assert_eq!(&rebuilt, &tree);
+            prop_assert!(tree.nodes().is_sorted_by_key(|node| node.depth));
+        }
+    }
+}

@@ -28,6 +28,9 @@ mod ranking;
 mod sampling;
 mod select;
 mod support;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod testing;
 mod tree;
 mod visibility;
 

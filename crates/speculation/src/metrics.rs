@@ -128,3 +128,53 @@ impl Statistics {
 fn ratio(numerator: usize, denominator: usize) -> Option<f64> {
     (denominator > 0).then(|| numerator as f64 / denominator as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHAIN: RoundRecord = RoundRecord { drafted: 5, verified: 5, depth: 5, accepted: 2, committed: 3 };
+    const TREE: RoundRecord = RoundRecord { drafted: 20, verified: 10, depth: 4, accepted: 4, committed: 5 };
+
+    fn pooled(rounds: &[RoundRecord]) -> Statistics {
+        let mut statistics = Statistics::default();
+        rounds.iter().for_each(|round| statistics.add(round));
+        statistics
+    }
+
+    #[test]
+    fn figures_are_pooled_over_rounds() {
+        let statistics = pooled(&[CHAIN, TREE]);
+        assert_eq!(statistics.tau(), Some(4.0));
+        assert_eq!(statistics.alpha_chain(), Some(6.0 / 25.0));
+        assert_eq!(statistics.alpha_tree(), Some(6.0 / 9.0));
+        assert_eq!(statistics.draft_efficiency(), Some(6.0 / 15.0));
+        assert_eq!(statistics.r_d(), Some(0.75));
+        assert_eq!(statistics.speedup(2.0, 10, 5.0), Some(2.0));
+    }
+
+    #[test]
+    fn the_histogram_counts_rounds_that_reached_a_depth() {
+        assert_eq!(pooled(&[CHAIN, TREE, RoundRecord::default()]).accepted_by_depth(), [2, 2, 1, 1]);
+    }
+
+    #[test]
+    fn without_a_denominator_a_figure_is_undefined() {
+        let nothing = Statistics::default();
+        assert_eq!((nothing.tau(), nothing.v_d(), nothing.hm()), (None, None, None));
+        assert_eq!(nothing.speedup(0.0, 0, 0.0), None);
+    }
+
+    #[test]
+    fn nothing_accepted_has_a_harmonic_mean_of_0() {
+        let rejected = RoundRecord { accepted: 0, committed: 1, ..CHAIN };
+        assert_eq!(pooled(&[rejected]).hm(), Some(0.0));
+    }
+
+    #[test]
+    fn merging_is_adding_all_rounds() {
+        let mut merged = pooled(&[CHAIN]);
+        merged.merge(&pooled(&[TREE, CHAIN]));
+        assert_eq!(merged, pooled(&[CHAIN, TREE, CHAIN]));
+    }
+}

@@ -34,7 +34,7 @@ impl Default for NgramLimits {
 /// Several occurrences make a tree: a child's probability is the share of its parent's
 /// occurrences that went on with it, and the `max_nodes` most probable nodes are kept (ties:
 /// smaller depth, then the later occurrence). Nothing follows a token of `stops`. The work is
-/// bounded by `committed.len() * max_suffix`.
+/// bounded by `committed.len() * max_suffix` plus a constant.
 pub fn propose_ngram(committed: &[Token], stops: &[Token], limits: &NgramLimits) -> Tree {
     let ends = occurrences(committed, limits.max_suffix);
     let mut counts = Counts::default();
@@ -137,5 +137,98 @@ impl Counts {
             nodes.push(Node::child(parent, above.as_ref(), token, prob));
         }
         nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: NgramLimits = NgramLimits { max_suffix: 3, max_nodes: 8, max_depth: 3 };
+
+    /// Token, parent and probability of each node.
+    fn proposed(text: &[Token]) -> Vec<(Token, usize, f64)> {
+        let tree = propose_ngram(text, &[], &LIMITS);
+        tree.nodes().iter().map(|node| (node.token, node.parent, node.prob)).collect()
+    }
+
+    #[test]
+    fn what_followed_the_suffix_before_is_proposed() {
+        assert_eq!(proposed(&[7, 8, 1, 2, 3, 9, 7, 8]), [(1, 0, 1.0), (2, 1, 1.0), (3, 2, 1.0)]);
+    }
+
+    #[test]
+    fn the_longest_suffix_decides_though_a_shorter_one_is_more_frequent() {
+        assert_eq!(proposed(&[5, 8, 1, 6, 8, 2, 6, 8, 2, 5, 8]), [(1, 0, 1.0), (6, 1, 1.0), (8, 2, 1.0)]);
+    }
+
+    #[test]
+    fn several_occurrences_make_a_tree_with_their_shares() {
+        let nodes = proposed(&[8, 1, 4, 8, 2, 4, 8, 1, 5, 8]);
+        let (third, half) = (1.0 / 3.0, 0.5);
+        // The likelier first, then the later; what has 1/3 waits for all of the level above.
+        assert_eq!(
+            nodes,
+            [
+                (1, 0, 2.0 * third),
+                (2, 0, third),
+                (5, 1, half),
+                (4, 2, 1.0),
+                (4, 1, half),
+                (8, 3, 1.0),
+                (8, 4, 1.0),
+                (8, 5, 1.0),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_repetition_is_followed_to_the_end_of_the_text() {
+        assert_eq!(proposed(&[3, 3, 3]), [(3, 0, 1.0)]);
+    }
+
+    #[test]
+    fn without_a_recurrence_nothing_is_proposed() {
+        assert_eq!(proposed(&[]), []);
+        assert_eq!(proposed(&[1]), []);
+        assert_eq!(proposed(&[1, 2, 3]), []);
+    }
+
+    #[test]
+    fn nothing_follows_a_stop_token() {
+        let tree = propose_ngram(&[8, 1, 2, 8], &[1], &LIMITS);
+        assert_eq!(tree.len(), 1);
+    }
+
+    #[test]
+    fn a_limit_of_0_proposes_nothing() {
+        for limits in [
+            NgramLimits { max_suffix: 0, ..LIMITS },
+            NgramLimits { max_nodes: 0, ..LIMITS },
+            NgramLimits { max_depth: 0, ..LIMITS },
+        ] {
+            assert!(propose_ngram(&[1, 2, 1], &[], &limits).is_empty(), "{limits:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn proposals_are_valid_trees_within_their_limits(
+            text in prop::collection::vec(0_u32..4, 0..200),
+            max_suffix in 0_usize..6, max_nodes in 0_usize..40, max_depth in 0_usize..20
+        ) {
+            let limits = NgramLimits { max_suffix, max_nodes, max_depth };
+            let tree = propose_ngram(&text, &[3], &limits);
+            prop_assert!(tree.len() <= max_nodes && tree.depth() <= max_depth);
+            let mut rebuilt = Tree::new();
+            for node in tree.nodes() {
+                let above = tree.node(node.parent);
+                prop_assert!(above.is_none_or(|above| above.token != 3));
+                prop_assert!(rebuilt.push(node.parent, node.token, node.prob).is_ok());
+            }
+            prop_assert_eq!(rebuilt, tree);
+        }
     }
 }

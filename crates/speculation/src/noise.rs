@@ -71,7 +71,7 @@ impl Gumbel {
 
     /// The noise of `token`: finite, between about -3.6 and 36.8.
     pub fn at(&self, token: Token) -> f64 {
-        -libm::log(-libm::log(uniform(self.bits(token))))
+        standard_gumbel(self.bits(token))
     }
 
     /// Divides each token's weight by its waiting time `exp(-noise)`, to a relative 1e-6: what is
@@ -107,8 +107,13 @@ impl Noise for Gumbel {
         if CEILINGS[leading_ones(bits)] <= floor {
             return None;
         }
-        Some(-libm::log(-libm::log(uniform(bits))))
+        Some(standard_gumbel(bits))
     }
+}
+
+/// Gumbel's inverse distribution function at the uniform number that `bits` name.
+fn standard_gumbel(bits: u64) -> f64 {
+    -libm::log(-libm::log(uniform(bits)))
 }
 
 /// The uniform number in (0, 1) that the kept bits name: the middle of their cell, so that it is
@@ -150,4 +155,128 @@ fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLES: u32 = 100_000;
+
+    fn sample(seed: u64, position: u64) -> Vec<f64> {
+        let noise = Gumbel::new(seed, position);
+        (0..SAMPLES).map(|token| noise.at(token)).collect()
+    }
+
+    fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+        let (sum, count) = values.into_iter().fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+        sum / f64::from(count)
+    }
+
+    #[test]
+    fn its_values_never_change() {
+        // Pinned: other noise would mean other text for the same request and seed.
+        let found = [gumbel(0, 0, 0), gumbel(1, 2, 3), gumbel(u64::MAX, u64::MAX, Token::MAX)];
+        assert_eq!(found, [-0.081_169_032_158_639_35, -0.835_661_794_318_091_7, 0.072_524_308_081_759_97]);
+    }
+
+    #[test]
+    fn its_moments_are_those_of_a_standard_gumbel() {
+        let sample = sample(7, 0);
+        let mean_found = mean(sample.iter().copied());
+        let variance = mean(sample.iter().map(|x| (x - mean_found).powi(2)));
+        // Euler's constant and pi^2 / 6, within four standard errors.
+        assert!((mean_found - 0.577_215_664_9).abs() < 4.0 * 1.2825 / 316.2, "{mean_found}");
+        assert!((variance - 1.644_934_066_8).abs() < 4.0 * 0.0095, "{variance}");
+    }
+
+    #[test]
+    fn its_distribution_is_a_standard_gumbel() {
+        // Kolmogorov and Smirnov: at the 0.1 % level the distance is below 1.95 / sqrt(n).
+        for seed in 0..4 {
+            let mut sample = sample(seed, 1);
+            sample.sort_unstable_by(f64::total_cmp);
+            let n = f64::from(SAMPLES);
+            let distance = sample.iter().zip(0_u32..).map(|(x, rank)| {
+                let expected = (-(-x).exp()).exp();
+                (expected - f64::from(rank) / n).abs().max((expected - f64::from(rank + 1) / n).abs())
+            });
+            let distance = distance.fold(0.0, f64::max);
+            assert!(distance < 1.95 / n.sqrt(), "seed {seed}: {distance}");
+        }
+    }
+
+    #[test]
+    fn neighbours_in_seed_position_and_token_are_uncorrelated() {
+        let correlation = |a: &[f64], b: &[f64]| {
+            let (mean_a, mean_b) = (mean(a.iter().copied()), mean(b.iter().copied()));
+            mean(a.iter().zip(b).map(|(x, y)| (x - mean_a) * (y - mean_b))) / 1.645
+        };
+        let base = sample(1, 1);
+        let bound = 4.0 / f64::from(SAMPLES).sqrt();
+        assert!(correlation(&base, &sample(2, 1)).abs() < bound);
+        assert!(correlation(&base, &sample(1, 2)).abs() < bound);
+        assert!(correlation(&base[1..], &base[..base.len() - 1]).abs() < bound);
+    }
+
+    #[test]
+    fn every_input_bit_flips_half_of_the_output() {
+        let flipped = |a: u64, b: u64| f64::from((a ^ b).count_ones());
+        let bits = |seed, position, token| Gumbel::new(seed, position).bits(token);
+        for bit in 0..64 {
+            let flips = mean((0..512).map(|i| flipped(bits(i, 9, 9), bits(i ^ (1 << bit), 9, 9))));
+            assert!((flips - 32.0).abs() < 1.0, "seed bit {bit}: {flips}");
+            let flips = mean((0..512).map(|i| flipped(bits(9, i, 9), bits(9, i ^ (1 << bit), 9))));
+            assert!((flips - 32.0).abs() < 1.0, "position bit {bit}: {flips}");
+        }
+        for bit in 0..32 {
+            let flips = mean((0..512).map(|i| flipped(bits(9, 9, i), bits(9, 9, i ^ (1 << bit)))));
+            assert!((flips - 32.0).abs() < 1.0, "token bit {bit}: {flips}");
+        }
+    }
+
+    #[test]
+    fn only_noise_that_is_not_above_the_floor_is_withheld() {
+        let noise = Gumbel::new(3, 4);
+        let mut withheld = 0;
+        for token in 0..SAMPLES {
+            let (exact, floor) = (noise.at(token), f64::from(token % 12));
+            match noise.above(token, floor) {
+                Some(found) => assert_eq!(found, exact),
+                None => {
+                    assert!(exact < floor, "token {token}: {exact} was withheld at {floor}");
+                    withheld += 1;
+                }
+            }
+        }
+        assert!(withheld > SAMPLES / 2, "{withheld}");
+    }
+
+    #[test]
+    fn the_extremes_of_the_hash_are_finite_and_below_their_ceiling() {
+        for (bits, ones) in [(0, 0), (u64::MAX, KEPT_BITS), (u64::MAX << 12, KEPT_BITS), (u64::MAX << 13, 51)] {
+            let noise = standard_gumbel(bits);
+            assert_eq!(leading_ones(bits), ones);
+            assert!(noise.is_finite() && noise < CEILINGS[ones], "{bits:x}: {noise}");
+        }
+    }
+
+    #[test]
+    fn waits_are_the_exponential_of_minus_the_noise() {
+        let noise = Gumbel::new(5, 6);
+        let mut shares = vec![1.0_f32; 20_001];
+        noise.divide_by_waits(&mut shares);
+        for (token, share) in (0..).zip(shares) {
+            let exact = noise.at(token).exp();
+            assert!((f64::from(share) / exact - 1.0).abs() < 1e-6, "token {token}: {share} for {exact}");
+        }
+    }
+
+    #[test]
+    fn waits_are_precise_at_both_ends() {
+        for u in [0.5_f64.powi(53), 1e-9, 0.1, 0.5, 2.0 / 3.0, 0.9, 1.0 - 1e-9, 1.0 - 0.5_f64.powi(53)] {
+            let found = f64::from(wait(u as f32, (1.0 - u) as f32));
+            assert!((found / -u.ln() - 1.0).abs() < 1e-6, "{u}: {found}");
+        }
+    }
 }

@@ -106,7 +106,7 @@ impl Scale {
 /// The sums that make a softmax of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Softmax {
-    /// Sum of `exp(score)`, at least 1.
+    /// Sum of `exp(score)`: at least 1, or 0 where no token is possible.
     pub(crate) sum: f64,
     /// Sum of `exp(score) * score`.
     pub(crate) moment: f64,
@@ -126,9 +126,9 @@ impl Softmax {
     }
 
     /// The softmax of given scores in exact `f64`, taken relative to the greatest, which comes
-    /// with it. Scores of minus infinity weigh nothing.
+    /// with it. Scores that are not finite weigh nothing.
     pub(crate) fn exact(scores: &[(Token, f64)]) -> (f64, Self) {
-        let possible = || scores.iter().map(|&(_, score)| score).filter(|&s| s > f64::NEG_INFINITY);
+        let possible = || scores.iter().map(|&(_, score)| score).filter(|score| score.is_finite());
         let best = possible().fold(f64::NEG_INFINITY, f64::max);
         let mut softmax = Self { sum: 0.0, moment: 0.0 };
         for score in possible() {
@@ -144,8 +144,11 @@ impl Softmax {
         (libm::exp(score) / self.sum).min(1.0)
     }
 
-    /// Confidence and entropy.
+    /// Confidence and entropy; both 0 where no token is possible.
     pub(crate) fn shape(&self) -> Shape {
+        if self.sum == 0.0 {
+            return Shape { confidence: 0.0, entropy: 0.0 };
+        }
         Shape { confidence: 1.0 / self.sum, entropy: (libm::log(self.sum) - self.moment / self.sum).max(0.0) }
     }
 }
@@ -203,9 +206,9 @@ fn total(lanes: &[f32]) -> f64 {
 /// Below this score a weight counts as 0: it is under 1e-37 of the greatest.
 const LEAST_SCORE: f32 = -86.0;
 
-/// `e^x` for x in [[`LEAST_SCORE`], 0], with a relative error below 2e-7; 0 at [`LEAST_SCORE`].
+/// `e^x` for x in [[`LEAST_SCORE`], 0], with a relative error below 3e-7; 0 at [`LEAST_SCORE`].
 #[inline]
-pub(crate) fn exp(x: f32) -> f32 {
+fn exp(x: f32) -> f32 {
     /// Adding and subtracting it rounds to the nearest integer.
     const ROUNDER: f32 = 12_582_912.0;
     const LN_2_HIGH: f32 = 0.693_359_4;
@@ -218,4 +221,89 @@ pub(crate) fn exp(x: f32) -> f32 {
     let exponent = shifted.to_bits().wrapping_add(127) << 23;
     let value = series * f32::from_bits(exponent);
     if x > LEAST_SCORE { value } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Logits of every length around the block sizes, in no order.
+    fn logits(length: usize) -> Vec<f32> {
+        (0..length).map(|i| ((i * 7919) % 1009) as f32 / 50.0 - 10.0).collect()
+    }
+
+    #[test]
+    fn the_peak_is_found_wherever_it_is() {
+        for length in [1, 31, 32, 33, 64, 100] {
+            for place in 0..length {
+                let mut logits = vec![-1.0; length];
+                logits[place] = 2.0;
+                assert_eq!(peak(&logits), Ok(2.0));
+                assert_eq!(first_index_of(&logits, 2.0), Some(place));
+            }
+        }
+        assert_eq!(first_index_of(&[1.0; 40], 2.0), None);
+    }
+
+    #[test]
+    fn unusable_logits_are_named() {
+        assert_eq!(peak(&[]), Err(LogitsError::Empty));
+        assert_eq!(peak(&[f32::NEG_INFINITY; 40]), Err(LogitsError::NothingPossible { vocab: 40 }));
+        for fault in [f32::NAN, f32::INFINITY] {
+            for token in [0, 5, 33, 39] {
+                let mut logits = logits(40);
+                logits[token] = fault;
+                assert_eq!(peak(&logits), Err(LogitsError::NotFinite { token }));
+            }
+        }
+    }
+
+    #[test]
+    fn exp_is_within_its_stated_error() {
+        for step in 0..86_000 {
+            let x = -0.001 * step as f32;
+            let exact = f64::from(x).exp();
+            assert!((f64::from(exp(x)) / exact - 1.0).abs() < 3e-7, "{x}");
+        }
+        assert_eq!((exp(0.0), exp(LEAST_SCORE)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn a_softmax_over_logits_agrees_with_the_exact_one() {
+        for (length, temperature) in [(1, 1.0), (31, 0.5), (4096, 1.0), (50_001, 2.0)] {
+            let logits = logits(length);
+            let scale = Scale::new(peak(&logits).unwrap(), temperature);
+            let scores: Vec<(Token, f64)> = scale.scores(&logits).collect();
+            let (coarse, exact) = (Softmax::over(&logits, scale), Softmax::exact(&scores).1);
+            assert!((coarse.sum / exact.sum - 1.0).abs() < 1e-6, "{coarse:?} for {exact:?}");
+            assert!((coarse.moment - exact.moment).abs() < 1e-6 * exact.sum, "{coarse:?} for {exact:?}");
+            let (coarse, exact) = (coarse.shape(), exact.shape());
+            assert!((coarse.entropy - exact.entropy).abs() < 1e-5, "{coarse:?} for {exact:?}");
+        }
+    }
+
+    #[test]
+    fn a_tiny_temperature_leaves_the_arg_max_alone() {
+        let scale = Scale::new(1.0, 1e-300);
+        assert_eq!(scale.score(1.0), 0.0);
+        assert!(scale.score(0.999) < -1e20);
+        assert_eq!(Softmax::over(&[0.5, 1.0, 1.0], scale).sum, 2.0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_logits_make_a_softmax_fail(logits in prop::collection::vec(any::<f32>(), 0..70)) {
+            if let Ok(peak) = peak(&logits) {
+                let softmax = Softmax::over(&logits, Scale::new(peak, 1.0));
+                let shape = softmax.shape();
+                prop_assert!(softmax.sum >= 1.0 && softmax.sum <= logits.len() as f64);
+                prop_assert!(shape.confidence > 0.0 && shape.confidence <= 1.0);
+                prop_assert!(shape.entropy >= 0.0 && shape.entropy.is_finite());
+            }
+        }
+    }
 }

@@ -43,3 +43,67 @@ pub fn commit(tree: &Tree, walk: &Walk, stops: &[Token], remaining: usize) -> Co
     };
     Committed { accepted: drafted.len().min(tokens.len()), tokens, finish }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The walk that accepts the whole chain 1, 2, 3 and adds 4.
+    fn all_accepted() -> (Tree, Walk) {
+        let mut tree = Tree::new();
+        for (parent, token) in [(0, 1), (1, 2), (2, 3)] {
+            tree.push(parent, token, 0.5).unwrap();
+        }
+        (tree, Walk { path: vec![1, 2, 3], bonus: 4 })
+    }
+
+    fn committed(stops: &[Token], remaining: usize) -> Committed {
+        let (tree, walk) = all_accepted();
+        commit(&tree, &walk, stops, remaining)
+    }
+
+    #[test]
+    fn an_uncut_round_commits_the_path_and_the_bonus() {
+        let expected = Committed { tokens: vec![1, 2, 3, 4], accepted: 3, finish: None };
+        assert_eq!(committed(&[], 100), expected);
+    }
+
+    #[test]
+    fn a_stop_token_is_the_last_one_committed() {
+        let stop = Some(FinishReason::Stop);
+        assert_eq!(committed(&[2], 100), Committed { tokens: vec![1, 2], accepted: 2, finish: stop });
+        assert_eq!(committed(&[4, 9], 100), Committed { tokens: vec![1, 2, 3, 4], accepted: 3, finish: stop });
+    }
+
+    #[test]
+    fn the_limit_cuts_and_what_is_cut_is_not_accepted() {
+        let length = Some(FinishReason::Length);
+        assert_eq!(committed(&[], 2), Committed { tokens: vec![1, 2], accepted: 2, finish: length });
+        assert_eq!(committed(&[], 4), Committed { tokens: vec![1, 2, 3, 4], accepted: 3, finish: length });
+        assert_eq!(committed(&[], 0), Committed { tokens: vec![], accepted: 0, finish: length });
+    }
+
+    #[test]
+    fn a_stop_at_the_limit_is_a_stop_and_one_behind_it_is_not() {
+        assert_eq!(committed(&[2], 2).finish, Some(FinishReason::Stop));
+        assert_eq!(committed(&[3], 2).finish, Some(FinishReason::Length));
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_run_is_a_prefix_of_the_uncut_one(
+            stops in prop::collection::vec(0_u32..6, 0..3), remaining in 0_usize..8
+        ) {
+            let cut = committed(&stops, remaining);
+            let whole = committed(&[], usize::MAX).tokens;
+            prop_assert!(whole.starts_with(&cut.tokens) && cut.tokens.len() <= remaining);
+            prop_assert!(cut.accepted <= cut.tokens.len() && cut.tokens.len() <= cut.accepted + 1);
+            prop_assert_eq!(cut.finish.is_none(), cut.tokens.len() == whole.len()
+                && remaining > whole.len() && !stops.contains(&4));
+        }
+    }
+}

@@ -128,3 +128,108 @@ impl Sampling {
         Support::new(logits, scale, self.top_k, self.top_p)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Probabilities 0.4, 0.3, 0.2, 0.1 and 0, as logits.
+    fn logits() -> Vec<f32> {
+        [0.4_f32, 0.3, 0.2, 0.1, 0.0].map(f32::ln).to_vec()
+    }
+
+    /// Chi-square of the tokens decided at 20 000 positions against the expected probabilities.
+    fn chi_square(sampling: &Sampling, expected: &[f64]) -> f64 {
+        let mut counts = [0_u32; 5];
+        for position in 0..20_000 {
+            counts[sampling.decide(&logits(), position).unwrap() as usize] += 1;
+        }
+        let possible = counts.iter().zip(expected).filter(|&(&count, &share)| count > 0 || share > 0.0);
+        let terms = possible.map(|(&count, &share)| (f64::from(count) / 20_000.0 - share).powi(2) / share);
+        20_000.0 * terms.sum::<f64>()
+    }
+
+    #[test]
+    fn parameters_out_of_range_are_refused_with_their_value() {
+        let error = |temperature, top_p| Sampling::new(temperature, 0, top_p, 0).unwrap_err().to_string();
+        assert_eq!(error(-0.5, 1.0), "temperature -0.5 is not a finite number of at least 0");
+        assert_eq!(error(f64::NAN, 1.0), "temperature NaN is not a finite number of at least 0");
+        assert_eq!(error(f64::INFINITY, 1.0), "temperature inf is not a finite number of at least 0");
+        assert_eq!(error(1.0, 0.0), "top_p 0 is not above 0 and at most 1");
+        assert_eq!(error(1.0, 1.5), "top_p 1.5 is not above 0 and at most 1");
+    }
+
+    #[test]
+    fn at_temperature_0_the_most_probable_token_is_taken() {
+        assert!(Sampling::new(0.0, 5, 0.5, 1).unwrap().is_greedy());
+        assert_eq!(Sampling::greedy().decide(&logits(), 3), Ok(0));
+    }
+
+    #[test]
+    fn a_tiny_temperature_is_as_good_as_greedy() {
+        for temperature in [f64::MIN_POSITIVE, 1e-20, 1e-3] {
+            let sampling = Sampling::new(temperature, 0, 1.0, 1).unwrap();
+            assert!((0..100).all(|position| sampling.decide(&logits(), position) == Ok(0)));
+        }
+    }
+
+    #[test]
+    fn decisions_are_fair_draws_from_the_shaped_distribution() {
+        // Below 20 for four degrees of freedom: a fair draw exceeds it once in 2 000 seeds.
+        let fair = |temperature, top_k, top_p, expected: [f64; 5]| {
+            let sampling = Sampling::new(temperature, top_k, top_p, 11).unwrap();
+            let found = chi_square(&sampling, &expected);
+            assert!(found < 20.0, "{sampling:?}: {found}");
+        };
+        fair(1.0, 0, 1.0, [0.4, 0.3, 0.2, 0.1, 0.0]);
+        fair(0.5, 0, 1.0, [16.0 / 30.0, 9.0 / 30.0, 4.0 / 30.0, 1.0 / 30.0, 0.0]);
+        fair(1.0, 2, 1.0, [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]);
+        fair(1.0, 0, 0.65, [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]);
+        fair(1.0, 3, 0.5, [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_decision_depends_on_seed_and_position_alone() {
+        let decide = |seed, position| Sampling::new(1.0, 0, 1.0, seed).unwrap().decide(&[0.0; 1000], position);
+        assert_eq!(decide(1, 2), decide(1, 2));
+        assert_ne!(decide(1, 2), decide(1, 3));
+        assert_ne!(decide(1, 2), decide(2, 2));
+    }
+
+    #[test]
+    fn a_drafter_like_the_target_ranks_its_decision_first() {
+        let logits: Vec<f32> = (0..500).map(|i| ((i * 7919) % 1009) as f32 / 100.0).collect();
+        for (temperature, top_k, top_p) in [(0.0, 0, 1.0), (0.8, 0, 1.0), (1.2, 40, 1.0), (1.0, 0, 0.9)] {
+            let sampling = Sampling::new(temperature, top_k, top_p, 5).unwrap();
+            for position in 0..200 {
+                let candidates = sampling.rank(&logits, position, 3).unwrap();
+                assert_eq!(candidates.tokens()[0].0, sampling.decide(&logits, position).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn candidates_lie_within_what_may_be_drawn() {
+        let sampling = Sampling::new(1.0, 2, 1.0, 0).unwrap();
+        for position in 0..50 {
+            let candidates = sampling.rank(&logits(), position, 5).unwrap();
+            let mut tokens: Vec<Token> = candidates.tokens().iter().map(|&(token, _)| token).collect();
+            tokens.sort_unstable();
+            assert_eq!(tokens, [0, 1]);
+            let total: f64 = candidates.tokens().iter().map(|&(_, prob)| prob).sum();
+            assert!((total - 1.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn logits_that_decide_nothing_are_an_error_at_any_temperature() {
+        for temperature in [0.0, 1.0] {
+            let sampling = Sampling::new(temperature, 0, 1.0, 0).unwrap();
+            assert_eq!(sampling.decide(&[], 0), Err(LogitsError::Empty));
+            assert_eq!(sampling.decide(&[f32::NAN], 0), Err(LogitsError::NotFinite { token: 0 }));
+            assert_eq!(sampling.rank(&[f32::NEG_INFINITY], 0, 1), Err(LogitsError::NothingPossible { vocab: 1 }));
+        }
+    }
+}

@@ -67,3 +67,33 @@ fn best_first(a: &Ranked, b: &Ranked) -> Ordering {
     let by_value = b.1.partial_cmp(&a.1).unwrap_or(Ordering::Equal);
     by_value.then(a.0.cmp(&b.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_best_come_first_and_equals_by_smaller_token() {
+        assert_eq!(top(&[1.0, 3.0, 2.0, 3.0], 3), [(1, 3.0), (3, 3.0), (2, 2.0)]);
+        assert_eq!(top(&[-0.0, 0.0], 2), [(0, -0.0), (1, 0.0)]);
+    }
+
+    #[test]
+    fn what_is_impossible_is_never_among_the_best() {
+        assert_eq!(top(&[f32::NEG_INFINITY, -5.0], 2), [(1, -5.0)]);
+        assert_eq!(top(&[f32::NEG_INFINITY; 80], 70), []);
+        assert_eq!(top(&[1.0], 0), []);
+    }
+
+    proptest! {
+        #[test]
+        fn inserting_and_sorting_agree(
+            values in prop::collection::vec(-9_i8..9, 0..200), k in 0_usize..90
+        ) {
+            let values: Vec<f32> = values.into_iter().map(f32::from).collect();
+            prop_assert_eq!(insert_top(&values, k), sort_top(&values, k));
+        }
+    }
+}

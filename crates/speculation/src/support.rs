@@ -89,3 +89,71 @@ fn edge(weights: &[f32], target: f64) -> f32 {
     }
     f32::from_bits(reached)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The tokens that may be drawn at temperature 1.
+    fn support(logits: &[f32], top_k: usize, top_p: f64) -> Vec<Token> {
+        let scale = Scale::new(numeric::peak(logits).unwrap(), 1.0);
+        match Support::new(logits, scale, top_k, top_p) {
+            Support::Everything(_) => (0..logits.len() as Token).collect(),
+            Support::Some(scores) => scores.into_iter().map(|(token, _)| token).collect(),
+        }
+    }
+
+    /// Probabilities 0.1, 0.4, 0.2 and 0.3.
+    fn logits() -> [f32; 4] {
+        [0.1_f32, 0.4, 0.2, 0.3].map(f32::ln)
+    }
+
+    #[test]
+    fn top_k_keeps_the_most_probable() {
+        assert_eq!(support(&logits(), 2, 1.0), [1, 3]);
+        assert_eq!(support(&logits(), 0, 1.0), [0, 1, 2, 3]);
+        assert_eq!(support(&logits(), 99, 1.0), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn top_p_keeps_a_token_while_those_before_it_have_less() {
+        assert_eq!(support(&logits(), 0, 0.001), [1]);
+        assert_eq!(support(&logits(), 0, 0.65), [1, 3]);
+        assert_eq!(support(&logits(), 0, 0.75), [1, 2, 3]);
+        assert_eq!(support(&logits(), 0, 0.999), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn top_p_is_taken_of_what_top_k_leaves() {
+        // Of 0.4 and 0.3 the first has more than half.
+        assert_eq!(support(&logits(), 2, 0.55), [1]);
+        assert_eq!(support(&logits(), 2, 0.6), [1, 3]);
+    }
+
+    #[test]
+    fn equals_are_kept_by_smaller_token() {
+        assert_eq!(support(&[0.0; 1000], 3, 1.0), [0, 1, 2]);
+        assert_eq!(support(&[0.0; 1000], 0, 0.0025), [0, 1, 2]);
+        assert_eq!(support(&[0.0; 1000], 0, 0.4995).len(), 500);
+    }
+
+    proptest! {
+        #[test]
+        fn a_wide_nucleus_is_that_of_the_sorted_tokens(
+            logits in prop::collection::vec((-40_i8..40).prop_map(|x| f32::from(x) / 16.0), 1..500),
+            top_p in 0.01_f64..0.99
+        ) {
+            let scale = Scale::new(numeric::peak(&logits).unwrap(), 1.0);
+            let weights = numeric::weights(&logits, scale);
+            let target = top_p * numeric::sum(&weights);
+            let wide = wide_nucleus(&logits, &weights, scale, target);
+            let mut sorted = cut(&best(&logits, scale, logits.len()), target).unwrap();
+            sorted.sort_unstable_by_key(|&(token, _)| token);
+            prop_assert_eq!(wide, sorted);
+        }
+    }
+}

@@ -263,3 +263,103 @@ fn check_probability(node: usize, prob: f64) -> Result<(), TreeFault> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: TreeBounds = TreeBounds { vocab: 100, max_nodes: 8, max_depth: 3 };
+
+    /// Two chains below the root that share their first token: `5 (6 7) 8`.
+    fn sample() -> Tree {
+        Tree::parse(&BOUNDS, &[5, 8, 6, 7], &[0, 0, 1, 3], &[0.5, 0.25, 0.5, 1.0]).unwrap()
+    }
+
+    #[test]
+    fn nodes_know_their_depth_and_path_probability() {
+        let tree = sample();
+        let node = Node { token: 6, parent: 1, depth: 2, prob: 0.5, path_prob: 0.25 };
+        assert_eq!(tree.node(3), Some(&node));
+        assert_eq!((tree.len(), tree.depth()), (4, 3));
+        assert_eq!((tree.node(0), tree.node(5)), (None, None));
+    }
+
+    #[test]
+    fn a_path_runs_from_the_root_side_down() {
+        let tree = sample();
+        assert_eq!(tree.path(4), [1, 3, 4]);
+        assert_eq!((tree.path(0), tree.path(99)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn children_are_found_by_token() {
+        let tree = sample();
+        assert_eq!(tree.child_with(0, 8), Some(2));
+        assert_eq!(tree.child_with(1, 6), Some(3));
+        assert_eq!(tree.child_with(1, 8), None);
+        assert_eq!(tree.child_with(99, 8), None);
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_value_and_limit() {
+        let fault = |tokens: &[Token], parents: &[u32], probs: &[f64]| {
+            Tree::parse(&BOUNDS, tokens, parents, probs).unwrap_err().to_string()
+        };
+        assert_eq!(fault(&[1], &[], &[0.5]), "a tree came with 1 tokens, 0 parents and 1 probabilities");
+        assert_eq!(fault(&[1; 9], &[0; 9], &[0.5; 9]), "a tree of 9 nodes exceeds the limit of 8");
+        assert_eq!(fault(&[100], &[0], &[0.5]), "node 1 carries token 100, outside the vocabulary of 100");
+        assert_eq!(fault(&[1], &[1], &[0.5]), "node 1 names node 1 as its parent, which does not precede it");
+        assert_eq!(fault(&[1], &[0], &[1.5]), "node 1 has probability 1.5, which is not between 0 and 1");
+        assert_eq!(fault(&[1], &[0], &[f64::NAN]), "node 1 has probability NaN, which is not between 0 and 1");
+        assert_eq!(fault(&[1], &[0], &[0.0]), "node 1 has probability 0, so it cannot have been drafted");
+        assert_eq!(fault(&[1, 2, 1], &[0, 1, 0], &[0.5; 3]), "node 3 repeats token 1 among the children of node 0");
+        assert_eq!(fault(&[1; 4], &[0, 1, 2, 3], &[0.5; 4]), "node 4 lies at depth 4, beyond the limit of 3");
+    }
+
+    #[test]
+    fn no_tree_outgrows_the_general_maximum() {
+        let mut tree = Tree::new();
+        for token in 0..MAX_TREE_NODES as Token {
+            tree.push(0, token, 0.1).unwrap();
+        }
+        let fault = TreeFault::TooManyNodes { nodes: MAX_TREE_NODES + 1, limit: MAX_TREE_NODES };
+        assert_eq!(tree.push(1, 1, 0.1), Err(fault));
+    }
+
+    #[test]
+    fn a_part_of_a_tree_is_renumbered_and_loses_its_orphans() {
+        let nodes = sample().nodes().to_vec();
+        let part = (1..).zip(nodes).filter(|&(number, _)| number != 2);
+        let (tree, numbers) = Tree::of_connected(part);
+        assert_eq!(numbers, [1, 3, 4]);
+        assert_eq!(tree.nodes().iter().map(|node| node.parent).collect::<Vec<_>>(), [0, 1, 2]);
+
+        let orphans = (1..).zip(sample().nodes().to_vec()).filter(|&(number, _)| number != 1);
+        assert_eq!(Tree::of_connected(orphans).1, [2]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_arrives_is_a_tree_or_a_fault(
+            nodes in prop::collection::vec((0_u32..4, 0_u32..6, -0.2_f64..1.2), 0..10)
+        ) {
+            let tokens: Vec<Token> = nodes.iter().map(|node| node.0).collect();
+            let parents: Vec<u32> = nodes.iter().map(|node| node.1).collect();
+            let probs: Vec<f64> = nodes.iter().map(|node| node.2).collect();
+            if let Ok(tree) = Tree::parse(&BOUNDS, &tokens, &parents, &probs) {
+                prop_assert_eq!(tree.len(), nodes.len());
+                for (id, node) in (1..).zip(tree.nodes()) {
+                    prop_assert!(node.parent < id && node.depth <= BOUNDS.max_depth);
+                    prop_assert_eq!(tree.path(id).len(), node.depth);
+                    prop_assert_eq!(tree.child_with(node.parent, node.token), Some(id));
+                    let above = tree.node(node.parent).map_or(1.0, |above| above.path_prob);
+                    prop_assert!(node.path_prob <= above);
+                }
+            }
+        }
+    }
+}

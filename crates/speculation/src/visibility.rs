@@ -18,3 +18,33 @@ pub fn visibility(tree: &Tree) -> Vec<Vec<bool>> {
     }
     rows
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_node_sees_its_ancestors_and_itself() {
+        let mut tree = Tree::new();
+        let left = tree.push(0, 1, 0.5).unwrap();
+        let right = tree.push(0, 2, 0.5).unwrap();
+        let below = tree.push(left, 3, 0.5).unwrap();
+        assert_eq!((left, right, below), (1, 2, 3));
+        assert_eq!(
+            visibility(&tree),
+            [
+                [true, false, false, false],
+                [true, true, false, false],
+                [true, false, true, false],
+                [true, true, false, true],
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_tree_the_root_sees_itself() {
+        assert_eq!(visibility(&Tree::new()), [[true]]);
+    }
+}

@@ -105,7 +105,8 @@ fn special_tokens(settings: &Settings) -> Value {
         ("unk_token", &settings.unk_token),
         ("pad_token", &settings.pad_token),
     ];
-    let present = |(name, token): (&'static str, &Option<SpecialToken>)| Some((name, token.as_ref()?.text().to_owned()));
+    let present =
+        |(name, token): (&'static str, &Option<SpecialToken>)| Some((name, token.as_ref()?.text().to_owned()));
     Value::from_pairs(named.into_iter().filter_map(present))
 }
 
@@ -131,6 +132,7 @@ fn render_fault(fault: &Error) -> TextError {
 }
 
 /// JSON as Python's `json.dumps` writes it: not escaped for HTML, a space after `,` and `:`, optionally indented.
+#[expect(clippy::needless_pass_by_value, reason = "the template engine passes options by value")]
 fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let mut json = Vec::new();
@@ -161,5 +163,91 @@ impl serde_json::ser::Formatter for OneLine {
 
     fn begin_object_value<W: std::io::Write + ?Sized>(&mut self, writer: &mut W) -> std::io::Result<()> {
         writer.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::parts::Parts;
+
+    fn parse(config: &str) -> Result<Option<ChatTemplate>> {
+        let parts = Parts { tokenizer: Vec::new(), config: Some(config.as_bytes().to_vec()), chat_template: None };
+        ChatTemplate::parse(&parts.settings()?)
+    }
+
+    fn template(source: &str) -> ChatTemplate {
+        let config =
+            serde_json::json!({ "chat_template": source, "bos_token": { "content": "<s>" }, "eos_token": "</s>" });
+        parse(&config.to_string()).unwrap().unwrap()
+    }
+
+    /// Renders for the turns `user: hi`, `assistant: <b> "yo"`, `user: bye` on 2024-07-26.
+    fn render(source: &str) -> Result<String> {
+        let assistant = Message { role: "assistant".to_owned(), content: "<b> \"yo\"".to_owned() };
+        let now = UNIX_EPOCH + Duration::from_secs(1_721_952_000);
+        template(source).render(&[Message::user("hi"), assistant, Message::user("bye")], now)
+    }
+
+    /// Each expected text is what `apply_chat_template` of transformers 4.57 gives.
+    #[test]
+    fn templates_render_as_in_python() {
+        let cases = [
+            ("{{ bos_token }}{{ eos_token }}{{ pad_token }}", "<s></s>"),
+            ("{% for m in messages %}\n  {% if loop.first %}\n{{ m.role }}\n  {% endif %}\n{% endfor %}\n", "user\n"),
+            ("{{ messages[1] | tojson }}", r#"{"role": "assistant", "content": "<b> \"yo\""}"#),
+            (
+                "{{ {'a': [1, 2.5, none], 'é': {}} | tojson(indent=2) }}",
+                "{\n  \"a\": [\n    1,\n    2.5,\n    null\n  ],\n  \"é\": {}\n}",
+            ),
+            ("{% for m in messages[::-1] %}{{ m['content'][0] }}{% endfor %}", "b<h"),
+            (
+                "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
+                "3",
+            ),
+            ("{% for m in messages %}{% if loop.index0 == 1 %}{% break %}{% endif %}{{ m.role }}{% endfor %}", "user"),
+            ("{{ ' a</think>b '.split('</think>')[-1].strip() + 'x'.upper() }}", "bX"),
+            ("{{ messages[0].content.startswith('h') and 'role' in messages[0] }}", "True"),
+            ("{{ tools is defined }} {{ tools is none }} {{ other is defined }}", "True True False"),
+            ("{{ strftime_now('%d %b %Y') }}", "26 Jul 2024"),
+            ("{%- generation %}{{ messages[1].content }}{% endgeneration -%}  !", "<b> \"yo\"!"),
+            ("{% if add_generation_prompt %}go{% endif %}", "go"),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(render(source).unwrap(), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_template_s_own_words() {
+        let fault = render("{{ raise_exception('Roles must alternate') }}").unwrap_err();
+        assert_eq!(fault.to_string(), "the chat template refuses the messages: Roles must alternate");
+    }
+
+    #[test]
+    fn a_failure_is_an_error() {
+        for source in ["{{ messages[7].content }}", "{{ nothing() }}", "{{ strftime_now('%Q') }}"] {
+            assert!(matches!(render(source), Err(TextError::TemplateFailed { .. })), "{source}");
+        }
+    }
+
+    #[test]
+    fn an_endless_template_is_stopped() {
+        let source = "{% for a in range(10000) %}{% for b in range(10000) %}{% endfor %}{% endfor %}";
+        assert!(matches!(render(source), Err(TextError::TemplateFailed { .. })));
+    }
+
+    #[test]
+    fn of_several_templates_the_default_is_taken() {
+        let named = r#"{"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]}"#;
+        let only_other = r#"{"chat_template": [{"name": "rag", "template": "r"}]}"#;
+        let rendered = parse(named).unwrap().unwrap().render(&[], UNIX_EPOCH).unwrap();
+        assert_eq!(rendered, "d");
+        assert!(parse(only_other).unwrap().is_none());
+        assert!(parse("{}").unwrap().is_none());
     }
 }

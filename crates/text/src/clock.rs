@@ -4,7 +4,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const DAY_SECONDS: u64 = 86_400;
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -41,13 +51,7 @@ impl Moment {
         let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let days = seconds / DAY_SECONDS;
         let (year, month, day) = date(days);
-        Self {
-            year,
-            month,
-            day,
-            weekday: ((days + 3) % 7) as usize,
-            second_of_day: seconds % DAY_SECONDS,
-        }
+        Self { year, month, day, weekday: ((days + 3) % 7) as usize, second_of_day: seconds % DAY_SECONDS }
     }
 
     fn field(&self, directive: char) -> Option<String> {

@@ -60,3 +60,35 @@ fn update_text(hasher: &mut Sha256, text: &str) {
     hasher.update((text.len() as u64).to_le_bytes());
     hasher.update(text);
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn print(vocabulary: &[(&str, u32)], json: &str) -> String {
+        let vocabulary = vocabulary.iter().map(|&(text, id)| (text.to_owned(), id)).collect();
+        fingerprint(&vocabulary, json.as_bytes()).unwrap()
+    }
+
+    const VOCABULARY: [(&str, u32); 3] = [("a", 0), ("b", 1), ("ab", 2)];
+    const MERGES: &str = r#"{"model": {"merges": [["a", "b"]]}}"#;
+
+    #[test]
+    fn both_notations_of_merges_are_the_same() {
+        let joined = r#"{ "version": "1.0", "model": { "merges": ["a b"] }, "padding": {"length": 8} }"#;
+        assert_eq!(print(&VOCABULARY, joined), print(&VOCABULARY, MERGES));
+    }
+
+    #[test]
+    fn every_difference_of_meaning_shows() {
+        let base = print(&VOCABULARY, MERGES);
+        let swapped = [("b", 0), ("a", 1), ("ab", 2)];
+        let longer = [("a", 0), ("b", 1), ("ab", 2), ("c", 3)];
+        assert_ne!(print(&swapped, MERGES), base);
+        assert_ne!(print(&longer, MERGES), base);
+        assert_ne!(print(&VOCABULARY, r#"{"model": {"merges": [["b", "a"]]}}"#), base);
+        assert_ne!(print(&VOCABULARY, r#"{"model": {}}"#), base);
+    }
+}

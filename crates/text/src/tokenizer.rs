@@ -77,10 +77,7 @@ impl Tokenizer {
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<Token>> {
         match self.0.tokenizer.encode_fast(text, add_special) {
             Ok(encoding) => Ok(encoding.get_ids().to_vec()),
-            Err(fault) => Err(TextError::Encode {
-                bytes: text.len(),
-                fault: fault.to_string(),
-            }),
+            Err(fault) => Err(TextError::Encode { bytes: text.len(), fault: fault.to_string() }),
         }
     }
 
@@ -104,10 +101,10 @@ impl Tokenizer {
 
     /// The text of some tokens. Special and unknown tokens have none; bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[Token]) -> Result<String> {
-        self.0.tokenizer.decode(tokens, true).map_err(|fault| TextError::Decode {
-            tokens: tokens.len(),
-            fault: fault.to_string(),
-        })
+        self.0
+            .tokenizer
+            .decode(tokens, true)
+            .map_err(|fault| TextError::Decode { tokens: tokens.len(), fault: fault.to_string() })
     }
 
     /// Turns tokens into text one by one.

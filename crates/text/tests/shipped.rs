@@ -51,11 +51,9 @@ fn chat_prompts_have_the_tokens_of_transformers() {
 
 #[test]
 fn the_template_knows_all_roles() {
-    let turn = |role: &str, content: &str| Message {
-        role: role.to_owned(),
-        content: content.to_owned(),
-    };
-    let messages = [turn("system", "Be brief."), turn("user", " 1 + 1? "), turn("assistant", "2"), turn("user", "Sure?")];
+    let turn = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
+    let messages =
+        [turn("system", "Be brief."), turn("user", " 1 + 1? "), turn("assistant", "2"), turn("user", "Sure?")];
     let expected = "<s><|system|>\nBe brief.\n<|user|>\n1 + 1?\n<|assistant|>\n2</s><|user|>\nSure?\n<|assistant|>\n";
     assert_eq!(tokenizer().chat(&messages).unwrap(), expected);
 }
@@ -109,10 +107,7 @@ fn parts_rebuild_the_tokenizer() {
 
 #[test]
 fn a_tokenizer_without_a_template_still_tokenizes() {
-    let parts = Parts {
-        config: None,
-        ..tokenizer().parts().clone()
-    };
+    let parts = Parts { config: None, ..tokenizer().parts().clone() };
     let bare = Tokenizer::from_parts(parts).unwrap();
     assert!(!bare.has_chat_template());
     assert_eq!(bare.encode("two", false).unwrap(), tokenizer().encode("two", false).unwrap());
@@ -133,10 +128,7 @@ fn a_template_file_wins_over_the_configuration() {
 fn faults_are_one_clear_sentence() {
     let message = |parts: Parts| Tokenizer::from_parts(parts).unwrap_err().to_string();
     let sound = tokenizer().parts().clone();
-    let with_tokenizer = |tokenizer: &[u8]| Parts {
-        tokenizer: tokenizer.to_vec(),
-        ..sound.clone()
-    };
+    let with_tokenizer = |tokenizer: &[u8]| Parts { tokenizer: tokenizer.to_vec(), ..sound.clone() };
     assert!(message(with_tokenizer(b"{")).starts_with("tokenizer.json is malformed: "));
     assert!(message(with_tokenizer(&sound.tokenizer[..5000])).starts_with("tokenizer.json is malformed: "));
     let config = Some(b"[]".to_vec());

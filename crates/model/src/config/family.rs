@@ -44,35 +44,15 @@ const LLAMA: Defaults = Defaults {
     eos: Some(2),
 };
 
-const MISTRAL: Defaults = Defaults {
-    kv_heads: Some(8),
-    context: 4096 * 32,
-    sliding_window: Some(4096),
-    ..LLAMA
-};
+const MISTRAL: Defaults = Defaults { kv_heads: Some(8), context: 4096 * 32, sliding_window: Some(4096), ..LLAMA };
 
-const QWEN2: Defaults = Defaults {
-    kv_heads: Some(32),
-    context: 32_768,
-    sliding_window: Some(4096),
-    bos: None,
-    eos: None,
-    ..LLAMA
-};
+const QWEN2: Defaults =
+    Defaults { kv_heads: Some(32), context: 32_768, sliding_window: Some(4096), bos: None, eos: None, ..LLAMA };
 
-const QWEN3: Defaults = Defaults {
-    head_dim: Some(128),
-    ..QWEN2
-};
+const QWEN3: Defaults = Defaults { head_dim: Some(128), ..QWEN2 };
 
-const GPT_NEOX: Defaults = Defaults {
-    activation: "gelu",
-    eps: 1e-5,
-    attention_bias: true,
-    rotary_fraction: 0.25,
-    bos: Some(0),
-    ..LLAMA
-};
+const GPT_NEOX: Defaults =
+    Defaults { activation: "gelu", eps: 1e-5, attention_bias: true, rotary_fraction: 0.25, bos: Some(0), ..LLAMA };
 
 impl Family {
     /// The names that `model_type` may have.
@@ -86,11 +66,7 @@ impl Family {
             "qwen2" => Ok(Self::Qwen2),
             "qwen3" => Ok(Self::Qwen3),
             "gpt_neox" => Ok(Self::GptNeox),
-            other => Err(ConfigFault::Unknown {
-                field: "model_type",
-                found: other.to_owned(),
-                known: Self::KNOWN,
-            }),
+            other => Err(ConfigFault::Unknown { field: "model_type", found: other.to_owned(), known: Self::KNOWN }),
         }
     }
 

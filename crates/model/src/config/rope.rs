@@ -67,10 +67,18 @@ impl RopeScaling {
     pub const KNOWN: &[&str] = &["default", "linear", "dynamic", "llama3", "yarn"];
 }
 
+/// At 1 all pairs would turn alike, and YaRN's bounds would be infinite.
+const THETA_MIN: f64 = 1.001;
+const THETA_MAX: f64 = 1e15;
 const FACTOR_MAX: f64 = 1e6;
 const CONTEXT_MAX: f64 = super::CONTEXT_MAX as f64;
 
-pub(super) fn parse(raw: &RawConfig, family: Family, head_dim: usize, context: usize) -> Result<RopeConfig, ConfigFault> {
+pub(super) fn parse(
+    raw: &RawConfig,
+    family: Family,
+    head_dim: usize,
+    context: usize,
+) -> Result<RopeConfig, ConfigFault> {
     let empty = RawRope::default();
     // As in transformers 5: an old-style `rope_scaling` beside a new-style `rope_parameters` wins.
     let new = raw.rope_parameters.as_ref();
@@ -89,7 +97,7 @@ fn theta(raw: &RawConfig, nested: Option<f64>, family: Family) -> Result<f64, Co
         _ => ("rope_theta", raw.rope_theta),
     };
     let theta = nested.or(top).unwrap_or(10_000.0);
-    in_range(field, theta, 1.0 + f64::EPSILON, 1e15)
+    in_range(field, theta, THETA_MIN, THETA_MAX)
 }
 
 fn rotary_dim(raw: &RawConfig, nested: Option<f64>, family: Family, head_dim: usize) -> Result<usize, ConfigFault> {
@@ -116,11 +124,9 @@ fn scaling(rope: &RawRope, context: f64) -> Result<RopeScaling, ConfigFault> {
         Some("linear") => Ok(RopeScaling::Linear { factor: factor(rope)? }),
         Some("llama3") => llama3(rope).map(RopeScaling::Llama3),
         Some("yarn") => yarn(rope, context).map(RopeScaling::Yarn),
-        Some(other) => Err(ConfigFault::Unknown {
-            field: "rope_type",
-            found: other.to_owned(),
-            known: RopeScaling::KNOWN,
-        }),
+        Some(other) => {
+            Err(ConfigFault::Unknown { field: "rope_type", found: other.to_owned(), known: RopeScaling::KNOWN })
+        }
     }
 }
 
@@ -159,9 +165,8 @@ fn attention_factor(rope: &RawRope, factor: f64) -> f64 {
     let scale = |weight: f64| {
         if factor <= 1.0 { 1.0 } else { 0.1 * weight * factor.ln() + 1.0 }
     };
-    let ratio = non_zero(rope.mscale)
-        .zip(non_zero(rope.mscale_all_dim))
-        .map(|(above, below)| scale(above) / scale(below));
+    let ratio =
+        non_zero(rope.mscale).zip(non_zero(rope.mscale_all_dim)).map(|(above, below)| scale(above) / scale(below));
     rope.attention_factor.or(ratio).unwrap_or_else(|| scale(1.0))
 }
 

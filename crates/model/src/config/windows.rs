@@ -40,11 +40,7 @@ fn by_layer(raw: &RawConfig, window: Option<usize>, layers: usize) -> Result<Vec
     let of_type = |(layer, name): (usize, &String)| match name.as_str() {
         FULL => Ok(None),
         SLIDING => window.map(Some).ok_or(ConfigFault::NoWindow { layer }),
-        _ => Err(ConfigFault::Unknown {
-            field: "layer_types",
-            found: name.clone(),
-            known: &[FULL, SLIDING],
-        }),
+        _ => Err(ConfigFault::Unknown { field: "layer_types", found: name.clone(), known: &[FULL, SLIDING] }),
     };
     types.iter().enumerate().map(of_type).collect()
 }

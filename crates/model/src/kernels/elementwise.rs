@@ -117,3 +117,49 @@ pub(crate) unsafe fn silu_mul<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32]
         }
     }
 }
+
+/// The sum of `x`, from eight chains of additions: a read of memory as fast as it goes.
+#[inline(always)]
+pub(crate) unsafe fn read<S: Simd>(x: &[f32]) -> f32 {
+    // SAFETY: lane arithmetic on whole chunks.
+    unsafe {
+        let mut sums = [S::splat(0.0); 8];
+        for chunk in x.chunks_exact(8 * LANES) {
+            S::prefetch(chunk.as_ptr().wrapping_add(READ_AHEAD).cast());
+            for (i, total) in sums.iter_mut().enumerate() {
+                *total = S::add(S::load(chunk.as_ptr().add(i * LANES)), *total);
+            }
+        }
+        let mut total = sums[0];
+        for other in &sums[1..] {
+            total = S::add(total, *other);
+        }
+        sum::<S>(total)
+    }
+}
+
+/// Elements that [`read`] asks for ahead of their use.
+const READ_AHEAD: usize = 2048;
+
+/// Independent sums that [`multiply_adds`] keeps.
+pub(crate) const CHAINS: usize = 12;
+
+/// `rounds` times [`CHAINS`] multiply-adds of whole vectors in registers: arithmetic as fast as it goes.
+#[inline(always)]
+pub(crate) unsafe fn multiply_adds<S: Simd>(rounds: usize) -> f32 {
+    // SAFETY: lane arithmetic alone.
+    unsafe {
+        let (factor, term) = (S::splat(0.999), S::splat(0.001));
+        let mut sums = [S::splat(0.5); CHAINS];
+        for _ in 0..rounds {
+            for total in &mut sums {
+                *total = S::fma(*total, factor, term);
+            }
+        }
+        let mut total = sums[0];
+        for other in &sums[1..] {
+            total = S::add(total, *other);
+        }
+        sum::<S>(total)
+    }
+}

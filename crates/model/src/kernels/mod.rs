@@ -11,6 +11,7 @@ mod tile;
 mod x86;
 
 use portable::Portable;
+pub(crate) use elementwise::CHAINS;
 pub(crate) use simd::LANES;
 pub(crate) use tile::Product;
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +28,8 @@ pub(crate) struct Kernels {
     softmax_terms: unsafe fn(&mut [f32]) -> f32,
     scale: unsafe fn(&mut [f32], f32),
     silu_mul: unsafe fn(&[f32], &[f32], &mut [f32]),
+    read: unsafe fn(&[f32]) -> f32,
+    multiply_adds: unsafe fn(usize) -> f32,
 }
 
 /// Instantiates the table for `$set`; `$features` let the compiler use its instructions in the inlined bodies.
@@ -68,7 +71,17 @@ macro_rules! kernels {
                 // SAFETY: the instruction set was detected.
                 unsafe { elementwise::silu_mul::<$set>(gate, up, out) }
             }
-            Kernels { name: $name, product_f32, product_bf16, rms_norm, layer_norm, softmax_terms, scale, silu_mul }
+            $(#[$features])?
+            unsafe fn read(x: &[f32]) -> f32 {
+                // SAFETY: the instruction set was detected.
+                unsafe { elementwise::read::<$set>(x) }
+            }
+            $(#[$features])?
+            unsafe fn multiply_adds(rounds: usize) -> f32 {
+                // SAFETY: the instruction set was detected.
+                unsafe { elementwise::multiply_adds::<$set>(rounds) }
+            }
+            Kernels { name: $name, product_f32, product_bf16, rms_norm, layer_norm, softmax_terms, scale, silu_mul, read, multiply_adds }
         };
     };
 }
@@ -148,6 +161,18 @@ impl Kernels {
         // SAFETY: the set was detected.
         unsafe { (self.silu_mul)(gate, up, out) }
     }
+
+    /// See [`elementwise::read`].
+    pub(crate) fn read(&self, x: &[f32]) -> f32 {
+        // SAFETY: the set was detected.
+        unsafe { (self.read)(x) }
+    }
+
+    /// See [`elementwise::multiply_adds`].
+    pub(crate) fn multiply_adds(&self, rounds: usize) -> f32 {
+        // SAFETY: the set was detected.
+        unsafe { (self.multiply_adds)(rounds) }
+    }
 }
 
 /// Whether the processor has a feature, by name.
@@ -167,4 +192,112 @@ fn detected(feature: &str) -> bool {
 /// vectors: the first sixteen in the even halves, the others in the odd ones.
 pub(crate) fn interleave(i: usize) -> usize {
     2 * (i % LANES) + i / LANES % 2 + i / (2 * LANES) * (2 * LANES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values in -1..1 that no two places share.
+    fn noise(len: usize, seed: u32) -> Vec<f32> {
+        let mix = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
+        (0..len as u32).map(|i| mix(i) as f32 / 2_f32.powi(31) - 1.0).collect()
+    }
+
+    /// `x` (rows, depth) times `w` (depth, vectors * LANES), by the kernel.
+    fn product(kernels: &Kernels, x: &[f32], w: &[f32], (rows, depth, vectors): (usize, usize, usize)) -> Vec<f32> {
+        let mut acc = vec![0.0; rows * vectors * LANES];
+        // SAFETY: all three slices are as long as the strides say.
+        unsafe {
+            kernels.product_f32(Product {
+                x: x.as_ptr(),
+                x_stride: depth,
+                rows,
+                w: w.as_ptr(),
+                w_stride: vectors * LANES,
+                pair_stride: 2 * LANES,
+                depth,
+                vectors,
+                acc: acc.as_mut_ptr(),
+                acc_stride: vectors * LANES,
+            });
+        }
+        acc
+    }
+
+    #[test]
+    fn products_are_right_and_have_the_same_bits_for_any_number_of_rows() {
+        let depth = 37;
+        for kernels in Kernels::available() {
+            for vectors in 1..=5 {
+                let width = vectors * LANES;
+                let (x, w) = (noise(30 * depth, 1), noise(depth * width, 2));
+                let alone: Vec<f32> =
+                    x.chunks(depth).flat_map(|x| product(kernels, x, &w, (1, depth, vectors))).collect();
+                for rows in 1..=30 {
+                    let together = product(kernels, &x[..rows * depth], &w, (rows, depth, vectors));
+                    assert_eq!(together, alone[..rows * width], "{}: {rows} rows, {vectors} vectors", kernels.name);
+                }
+                for (i, found) in alone.iter().enumerate() {
+                    let (row, column) = (i / width, i % width);
+                    let exact: f64 = (0..depth)
+                        .map(|d| f64::from(x[row * depth + d]) * f64::from(w[d * width + column]))
+                        .sum();
+                    assert!((f64::from(*found) - exact).abs() < 1e-5, "{}: {found} for {exact}", kernels.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn softmax_terms_are_exponentials_of_the_distance_to_the_largest() {
+        for kernels in Kernels::available() {
+            for len in [1, 5, 16, 17, 100] {
+                let scores: Vec<f32> = noise(len, 3).iter().map(|v| v * 30.0).collect();
+                let mut terms = scores.clone();
+                let total = kernels.softmax_terms(&mut terms);
+                let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let exact: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
+                let close = |a: f32, b: f64| (f64::from(a) - b).abs() <= 3e-7 * b + 1e-30;
+                assert!(terms.iter().zip(&exact).all(|(a, b)| close(*a, *b)), "{}", kernels.name);
+                assert!((f64::from(total) / exact.iter().sum::<f64>() - 1.0).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn norms_and_gates_follow_their_formulas() {
+        for kernels in Kernels::available() {
+            for len in [1, 16, 50, 64] {
+                let (x, w) = (noise(len, 4), noise(len, 5));
+                let mut out = vec![0.0; len];
+                let (n, eps) = (len as f64, 1e-5);
+                let mean = x.iter().map(|v| f64::from(*v)).sum::<f64>() / n;
+                let square = x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / n;
+                let check = |out: &[f32], f: &dyn Fn(f64, f64) -> f64| {
+                    for ((o, x), w) in out.iter().zip(&x).zip(&w) {
+                        let exact = f(f64::from(*x), f64::from(*w));
+                        assert!((f64::from(*o) - exact).abs() < 1e-5 * exact.abs() + 1e-6, "{}", kernels.name);
+                    }
+                };
+                kernels.rms_norm(&x, &w, eps as f32, &mut out);
+                check(&out, &|x, w| x / (square + eps).sqrt() * w);
+                let variance = x.iter().map(|v| (f64::from(*v) - mean).powi(2)).sum::<f64>() / n;
+                if len > 1 {
+                    kernels.layer_norm(&x, &w, eps as f32, &mut out);
+                    check(&out, &|x, w| (x - mean) / (variance + eps).sqrt() * w);
+                }
+                kernels.silu_mul(&x, &w, &mut out);
+                check(&out, &|x, w| x / (1.0 + (-x).exp()) * w);
+            }
+        }
+    }
+
+    #[test]
+    fn interleaving_is_a_permutation_of_each_group() {
+        let mut places: Vec<usize> = (0..64).map(interleave).collect();
+        assert!(places[..32].iter().all(|&place| place < 32));
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..64));
+    }
 }

@@ -21,3 +21,37 @@ pub fn winner<N: Noise + ?Sized>(scores: impl IntoIterator<Item = (Token, f64)>,
     }
     best.0
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Gumbel;
+
+    #[test]
+    fn without_noise_the_most_probable_wins_and_equals_by_smaller_token() {
+        let scores = [(0, -2.0), (1, -0.5), (2, -0.5)];
+        assert_eq!(winner(scores, &[0.0; 3][..]), Some(1));
+    }
+
+    #[test]
+    fn what_is_impossible_never_wins() {
+        assert_eq!(winner([(0, f64::NEG_INFINITY), (1, -50.0)], &[99.0, 0.0][..]), Some(1));
+        assert_eq!(winner([(0, f64::NEG_INFINITY)], &[0.0][..]), None);
+        assert_eq!(winner([], &[0.0][..]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn passing_tokens_over_changes_nothing(
+            scores in prop::collection::vec(-12.0_f64..0.0, 1..400), seed: u64, position: u64
+        ) {
+            let noise = Gumbel::new(seed, position);
+            let scores: Vec<(Token, f64)> = (0..).zip(scores).collect();
+            let sum = |&(token, score): &(Token, f64)| score + noise.at(token);
+            let exhaustive = scores.iter().max_by(|a, b| sum(a).total_cmp(&sum(b))).map(|&(token, _)| token);
+            prop_assert_eq!(winner(scores.iter().copied(), &noise), exhaustive);
+        }
+    }
+}

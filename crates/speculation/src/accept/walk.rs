@@ -62,3 +62,68 @@ pub fn accept<'a>(
         sampling.decide(logits(node), decided)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// The tree `1 (3) 2` below the root.
+    fn tree() -> Tree {
+        let mut tree = Tree::new();
+        for (parent, token) in [(0, 1), (0, 2), (1, 3)] {
+            tree.push(parent, token, 0.5).unwrap();
+        }
+        tree
+    }
+
+    /// Logits over four tokens whose arg-max is `token`.
+    fn favouring(token: usize) -> [f32; 4] {
+        std::array::from_fn(|other| if other == token { 1.0 } else { 0.0 })
+    }
+
+    #[test]
+    fn it_goes_down_as_long_as_a_child_carries_the_decided_token() {
+        let decisions = [1, 9, 9, 0];
+        let walk = walk(&tree(), |node| Ok::<_, ()>(if node == 1 { 3 } else { decisions[node] })).unwrap();
+        assert_eq!(walk, Walk { path: vec![1, 3], bonus: 0 });
+    }
+
+    #[test]
+    fn what_no_child_carries_is_the_bonus() {
+        assert_eq!(walk(&tree(), |_| Ok::<_, ()>(3)), Ok(Walk { path: vec![], bonus: 3 }));
+        assert_eq!(walk(&Tree::new(), |_| Ok::<_, ()>(7)), Ok(Walk { path: vec![], bonus: 7 }));
+    }
+
+    #[test]
+    fn only_nodes_on_the_way_are_decided() {
+        let mut asked = Vec::new();
+        let greedy = Sampling::greedy();
+        let rows = [favouring(2), favouring(0), favouring(1), favouring(0)];
+        let walk = accept(&tree(), &greedy, 10, |node| {
+            asked.push(node);
+            &rows[node]
+        });
+        assert_eq!(walk, Ok(Walk { path: vec![2], bonus: 1 }));
+        assert_eq!(asked, [0, 2]);
+    }
+
+    #[test]
+    fn a_node_decides_the_position_after_its_own() {
+        let sampling = Sampling::new(1.0, 0, 1.0, 5).unwrap();
+        let flat = [0.0; 4];
+        let decided = |position| sampling.decide(&flat, position).unwrap();
+        let mut chain = Tree::new();
+        let first = chain.push(0, decided(11), 0.5).unwrap();
+        let second = chain.push(first, decided(12), 0.5).unwrap();
+        let walk = accept(&chain, &sampling, 10, |_| &flat).unwrap();
+        assert_eq!(walk, Walk { path: vec![first, second], bonus: decided(13) });
+    }
+
+    #[test]
+    fn logits_that_decide_nothing_are_an_error() {
+        let error = accept(&tree(), &Sampling::greedy(), 0, |_| &[f32::NAN]);
+        assert_eq!(error, Err(LogitsError::NotFinite { token: 0 }));
+    }
+}

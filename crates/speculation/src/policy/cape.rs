@@ -39,3 +39,25 @@ impl Policy for Cape {
         if draft.levels() < self.depth { draft.newest().take(1).collect() } else { Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::draft_once;
+
+    #[test]
+    fn the_less_sure_the_more_children() {
+        for (confidence, children) in [(0.2, 7), (0.3, 7), (0.31, 5), (0.6, 5), (0.8, 3), (0.81, 1), (1.0, 1)] {
+            let rest = (1.0 - confidence) / 8.0;
+            let proposal = draft_once("cape,depth=1", |_| [vec![confidence], vec![rest; 8]].concat());
+            assert_eq!(proposal.tree.len(), children, "confidence {confidence}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_child_of_a_level_is_expanded() {
+        let proposal = draft_once("cape,depth=3", |_| vec![0.7, 0.2, 0.1]);
+        assert_eq!(proposal.widths, [1, 1, 1]);
+        let parents: Vec<usize> = proposal.tree.nodes().iter().map(|node| node.parent).collect();
+        assert_eq!(parents, [0, 0, 0, 1, 1, 1, 4, 4, 4]);
+    }
+}

@@ -26,3 +26,22 @@ impl StopTest for Constant {
         draft.levels() >= self.k
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::draft_once;
+
+    #[test]
+    fn a_chain_has_k_tokens() {
+        for k in [1, 5] {
+            let proposal = draft_once(&format!("constant,k={k}"), |_| vec![0.4, 0.6]);
+            assert_eq!((proposal.tree.len(), proposal.tree.depth(), proposal.drafted), (k, k, k));
+        }
+    }
+
+    #[test]
+    fn it_ends_where_nothing_can_follow() {
+        let probs = |node| if node < 2 { vec![1.0] } else { vec![0.0] };
+        assert_eq!(draft_once("constant,k=5", probs).tree.len(), 2);
+    }
+}

@@ -35,7 +35,25 @@ impl Policy for Eagle2 {
         if draft.levels() < self.depth { draft.best(draft.expandable(), self.k) } else { Vec::new() }
     }
 
-    fn keep(&self, draft: &Draft) -> Vec<usize> {
+    fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         draft.best(draft.kept(), self.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::draft_once;
+
+    #[test]
+    fn the_k_best_of_a_level_are_expanded() {
+        let proposal = draft_once("eagle2,k=2,depth=3,total=50", |_| vec![0.5, 0.3, 0.2]);
+        assert_eq!((proposal.widths, proposal.tree.len()), (vec![1, 2, 2], 2 + 4 + 4));
+    }
+
+    #[test]
+    fn the_total_best_of_all_levels_are_sent() {
+        let proposal = draft_once("eagle2,k=2,depth=2,total=3", |_| vec![0.75, 0.25]);
+        let path_probs: Vec<f64> = proposal.tree.nodes().iter().map(|node| node.path_prob).collect();
+        assert_eq!(path_probs, [0.75, 0.25, 0.5625]);
     }
 }

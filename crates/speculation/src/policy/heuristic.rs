@@ -44,3 +44,27 @@ impl StopTest for Heuristic {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{LIMITS, draft, grower, start};
+
+    #[test]
+    fn the_chain_follows_its_acceptance_within_its_bounds() {
+        let mut grower = grower("heuristic,start=2,max_depth=5", &[]);
+        // Accepted of each round: all, all, all, then ever less than all.
+        let mut lengths = Vec::new();
+        for accepted in [2, 4, 5, 3, 0, 0, 0, 0, 0] {
+            lengths.push(draft(&mut grower, &start(LIMITS), |_| vec![1.0]).tree.len());
+            grower.observe(accepted, accepted + 1);
+        }
+        assert_eq!(lengths, [2, 4, 5, 5, 4, 3, 2, 1, 1]);
+    }
+
+    #[test]
+    fn a_round_without_a_draft_changes_nothing() {
+        let mut grower = grower("heuristic,start=3", &[]);
+        grower.observe(0, 1);
+        assert_eq!(draft(&mut grower, &start(LIMITS), |_| vec![1.0]).tree.len(), 3);
+    }
+}

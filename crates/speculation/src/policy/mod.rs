@@ -86,7 +86,7 @@ pub trait Policy: Send {
 
     /// The nodes to send. Those without their parent, and those beyond the `max_nodes` best, are
     /// not sent.
-    fn keep(&self, draft: &Draft) -> Vec<usize> {
+    fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         draft.kept().collect()
     }
 

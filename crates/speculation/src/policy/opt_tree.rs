@@ -73,7 +73,44 @@ impl Policy for OptTree {
         draft.expandable().collect()
     }
 
-    fn keep(&self, draft: &Draft) -> Vec<usize> {
+    fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         draft.best(draft.kept(), self.budget)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::draft_once;
+
+    /// Levels drafted where every node is followed by a certain token and `delta` is given.
+    fn levels(policy: &str) -> usize {
+        draft_once(policy, |_| vec![1.0]).widths.len()
+    }
+
+    #[test]
+    fn drafting_ends_with_the_level_that_adds_too_little() {
+        // Each level adds its one node of path_prob 1 until n are there; then nothing.
+        assert_eq!(levels("opt-tree,n=4,delta=0.9"), 5);
+        assert_eq!(levels("opt-tree,n=4,delta=1"), 1);
+    }
+
+    #[test]
+    fn the_level_that_ends_it_is_kept() {
+        // E grows by 1, then by 0.5 + 0 (the other half has no room): by no more than delta.
+        let proposal = draft_once("opt-tree,n=2,delta=0.5", |node| if node == 0 { vec![1.0] } else { vec![0.5, 0.5] });
+        assert_eq!((proposal.widths.len(), proposal.tree.len()), (2, 2));
+    }
+
+    #[test]
+    fn delta_may_be_the_measured_ratio() {
+        // 0.1 at the default costs; halves add 0.5, 0.25, 0.125 and 0.0625.
+        let proposal = draft_once("opt-tree,n=20,delta=auto", |_| vec![0.5]);
+        assert_eq!(proposal.widths.len(), 4);
+    }
+
+    #[test]
+    fn a_level_has_at_most_n_nodes() {
+        let proposal = draft_once("opt-tree,n=3,delta=0,max_depth=3", |_| vec![0.25; 4]);
+        assert_eq!((proposal.widths, proposal.drafted), (vec![1, 3], 6));
     }
 }

@@ -49,8 +49,48 @@ impl Policy for Pct {
         draft.expandable().filter(pays).collect()
     }
 
-    fn keep(&self, draft: &Draft) -> Vec<usize> {
+    fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         let likely = |&id: &usize| draft.path_prob(id) >= self.leaf_threshold;
         draft.kept().filter(likely).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{LIMITS, draft, draft_once, grower, start};
+    use crate::{Costs, Limits, RoundStart};
+
+    #[test]
+    fn a_node_is_expanded_while_it_saves_more_than_it_costs() {
+        // Path probabilities 1, 1/2, 1/4, 1/8: the last is below the measured ratio of 0.2.
+        let costs = Costs { level_ms: 2.0, verification_ms: 10.0, ..Costs::default() };
+        let proposal = draft(&mut grower("pct", &[]), &RoundStart { costs, ..start(LIMITS) }, |_| vec![0.5]);
+        assert_eq!((proposal.widths.len(), proposal.tree.len()), (3, 3));
+    }
+
+    #[test]
+    fn where_drafting_costs_more_than_verifying_nothing_is_drafted() {
+        let costs = Costs { level_ms: 11.0, verification_ms: 10.0, ..Costs::default() };
+        let proposal = draft(&mut grower("pct", &[]), &RoundStart { costs, ..start(LIMITS) }, |_| vec![1.0]);
+        assert!(proposal.tree.is_empty() && proposal.widths.is_empty());
+    }
+
+    #[test]
+    fn a_ratio_may_be_given() {
+        assert_eq!(draft_once("pct,ratio=0.25", |_| vec![0.5]).tree.len(), 3);
+    }
+
+    #[test]
+    fn unlikely_leaves_are_not_sent() {
+        let proposal = draft_once("pct,leaf_threshold=0.3,ratio=0.7", |_| vec![0.75, 0.25]);
+        assert_eq!((proposal.drafted, proposal.tree.len()), (4, 2));
+    }
+
+    #[test]
+    fn what_max_nodes_drops_is_never_expanded() {
+        let tight = start(Limits { max_nodes: 2, ..LIMITS });
+        let proposal = draft(&mut grower("pct,ratio=0.1", &[]), &tight, |_| vec![0.6, 0.4]);
+        // The root's children fill the tree; a grandchild has at most 0.36.
+        assert_eq!((proposal.widths, proposal.tree.len()), (vec![1, 2], 2));
     }
 }

@@ -170,3 +170,95 @@ fn find(name: &str) -> Result<&'static Kind, PolicyError> {
 fn join(names: impl Iterator<Item = &'static str>) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse_policy(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_given_is_at_its_default() {
+        let spec = parse_policy("pct").unwrap();
+        assert_eq!(spec.limits(), Limits { max_nodes: 64, max_depth: 10 });
+        assert_eq!(spec, parse_policy(" pct , width = 5 , ratio = auto ").unwrap());
+    }
+
+    #[test]
+    fn limits_are_read_like_any_parameter() {
+        let limits = parse_policy("constant,max_nodes=7,max_depth=3").unwrap().limits();
+        assert_eq!(limits, Limits { max_nodes: 7, max_depth: 3 });
+    }
+
+    #[test]
+    fn only_what_differs_from_the_default_is_written() {
+        for text in ["constant", "constant,k=8", "pct,leaf_threshold=0.001,ratio=0.25", "opt-tree,delta=auto"] {
+            assert_eq!(parse_policy(text).unwrap().to_string(), text);
+        }
+        assert_eq!(parse_policy("constant,k=5").unwrap().to_string(), "constant");
+    }
+
+    #[test]
+    fn faults_name_what_was_found_and_what_is_allowed() {
+        assert_eq!(
+            error("best"),
+            "unknown policy `best`; there are \
+             constant, heuristic, svip, vanilla-tree, cape, eagle2, opt-tree, pct"
+        );
+        assert_eq!(error("constant,5"), "`5` in policy constant is not of the form key=value");
+        assert_eq!(
+            error("constant,width=5"),
+            "policy constant has no parameter `width`; it has k, max_nodes, max_depth"
+        );
+        assert_eq!(error("constant,k=5,k=5"), "policy constant was given k twice");
+        assert_eq!(error("constant,k=0"), "k of policy constant is `0`, which is not a whole number from 1 to 64");
+        assert_eq!(
+            error("pct,ratio=-1"),
+            "ratio of policy pct is `-1`, which is not a number from 0 to 1000000 or auto"
+        );
+        assert_eq!(error(&"x".repeat(257)), "a policy of 257 bytes exceeds the limit of 256");
+    }
+
+    #[test]
+    fn a_value_must_be_a_number_of_its_kind() {
+        for text in ["constant,k=2.5", "constant,k=NaN", "constant,k=", "constant,k=auto", "svip,h=inf"] {
+            assert!(matches!(parse_policy(text), Err(PolicyError::Value { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_policy_has_both_limits_and_valid_defaults() {
+        for kind in KINDS {
+            let keys: Vec<&str> = kind.params.iter().map(|param| param.key).collect();
+            assert!(keys.contains(&"max_nodes") && keys.contains(&"max_depth"), "{}", kind.name);
+            for param in kind.params {
+                let default = super::super::param::Value(param.default);
+                assert_eq!(param.parse(&default.to_string()), Some(default), "{} of {}", param.key, kind.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_policy_and_parameter() {
+        let help = super::super::policy_help();
+        for kind in KINDS {
+            assert!(help.contains(kind.name));
+            assert!(kind.params.iter().all(|param| help.contains(&format!("{}=", param.key))));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(constant|pct|svip)?[,=a-z0-9. -]{0,40}") {
+            if let Ok(spec) = parse_policy(&text) {
+                prop_assert_eq!(parse_policy(&spec.to_string()), Ok(spec));
+            }
+        }
+    }
+}

@@ -29,3 +29,21 @@ impl StopTest for Svip {
         (self.weight * entropy).sqrt() > self.threshold
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::draft_once;
+
+    #[test]
+    fn the_token_from_an_uncertain_distribution_is_the_last() {
+        // The entropy of two equal halves is ln 2: sqrt(0.15 ln 2) = 0.32 > 0.3.
+        let probs = |node| if node == 2 { vec![0.5, 0.5] } else { vec![1.0, 0.0] };
+        assert_eq!(draft_once("svip", probs).tree.len(), 3);
+        assert_eq!(draft_once("svip,h=0.4,max_depth=7", probs).tree.len(), 7);
+    }
+
+    #[test]
+    fn a_chain_has_at_least_one_token() {
+        assert_eq!(draft_once("svip,h=0", |_| vec![0.5, 0.5]).tree.len(), 1);
+    }
+}

@@ -1,0 +1,199 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{ArgGroup, Parser, Subcommand};
+use espalier_service_kit::TelemetryArgs;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Serves large language models faster by distributed speculative decoding: a small drafter proposes a tree of tokens,
+/// the target checks it in one pass, and the text is exactly the target's own.
+///
+/// Without a command it runs a demonstration: two targets served by one drafter over gRPC, compared with plain
+/// decoding.
+#[derive(Debug, Parser)]
+#[command(name = "espalier", version, styles = STYLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) system: SystemArgs,
+    /// Logs and traces.
+    #[command(flatten)]
+    pub(crate) telemetry: TelemetryArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What a system that is started here is made of.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SystemArgs {
+    /// The folder that holds checkpoints by name; found beside the program when absent.
+    #[arg(long, global = true, env = "ESPALIER_MODELS", value_name = "DIR")]
+    pub(crate) models: Option<PathBuf>,
+    /// Threads that each model computes with; all processors when absent.
+    #[arg(long, global = true, env = "ESPALIER_THREADS", value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keep a whole system up: a drafter, a verifier for each target, and the gateway.
+    Serve(Serve),
+    /// Continue prompts, through a running gateway or a system started for the purpose.
+    Generate(Generate),
+    /// Check every checkpoint folder in a folder against its golden logits and its golden text.
+    Golden(Folder),
+    /// Check the algorithms against vectors of an independent implementation.
+    Vectors(Folder),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Folder {
+    /// The folder.
+    pub(crate) folder: PathBuf,
+    /// Print JSON, one object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Targets to host, by name in the folder of models or by path.
+    #[arg(long, value_delimiter = ',', default_values = ["small", "medium"], value_name = "T[,T…]")]
+    pub(crate) targets: Vec<String>,
+    /// Who drafts: a checkpoint, or `NAME:LAYERS` for its first layers, or `none`.
+    #[arg(long, default_value = crate::models::DEFAULT_DRAFTER, value_name = "D")]
+    pub(crate) drafter: String,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    pub(crate) host: IpAddr,
+    /// The gateway's port; 0 takes a free one.
+    #[arg(long, default_value_t = 50051)]
+    pub(crate) port: u16,
+    /// The first verifier's port, the others following; 0 takes free ones.
+    #[arg(long, default_value_t = 50071)]
+    pub(crate) verifier_port: u16,
+    /// The drafter's port; 0 takes a free one.
+    #[arg(long, default_value_t = 50061)]
+    pub(crate) drafter_port: u16,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub(crate) struct Generate {
+    /// The model that answers, by name or, without `--gateway`, by path.
+    #[arg(long, value_name = "T")]
+    pub(crate) target: String,
+    /// The prompt.
+    #[arg(long, group = "what", value_name = "S")]
+    pub(crate) prompt: Option<String>,
+    /// Prompts, one JSON object a line with `prompt`, `question` or `turns` (the first turn is used).
+    #[arg(long, group = "what", value_name = "FILE.jsonl")]
+    pub(crate) prompts: Option<PathBuf>,
+    /// Only the first so many prompts.
+    #[arg(long, requires = "prompts", value_name = "N")]
+    pub(crate) limit: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) decoding: Decoding,
+    /// The prompt is the text to continue: no chat template.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// A running gateway; without it the system is started in this process.
+    #[arg(long, env = "ESPALIER_GATEWAY", value_name = "URL")]
+    pub(crate) gateway: Option<String>,
+    /// Print JSON, one object a prompt.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How tokens are drafted and chosen.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Decoding {
+    /// Most tokens of an answer.
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) max_tokens: u32,
+    /// 0 takes the most probable token; above, tokens are drawn.
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) temperature: f64,
+    /// Draw from the so many most probable tokens only; 0 is all.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) top_k: u32,
+    /// Draw from the most probable tokens that together hold this share only.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) top_p: f64,
+    /// The same seed gives the same text.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// How trees are grown: a policy, with parameters if wanted.
+    #[arg(long, value_name = "P[,key=value…]", long_help = policy_help())]
+    pub(crate) policy: Option<String>,
+    /// Who drafts: a checkpoint, or `NAME:LAYERS` for its first layers; `ngram` for proposals from the text itself.
+    #[arg(long, value_name = "D")]
+    pub(crate) drafter: Option<String>,
+    /// Decode with the target alone.
+    #[arg(long)]
+    pub(crate) no_speculation: bool,
+}
+
+/// The policies' own help.
+fn policy_help() -> String {
+    format!("How trees are grown: a policy, with parameters if wanted.\n\n{}", espalier_speculation::policy_help())
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// One forward pass over 1 to 32 tokens, next to what the machine allows at best.
+    Kernels(Kernels),
+    /// Plain and speculative decoding, prompt by prompt in one run, through gRPC.
+    Decode(Decode),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Kernels {
+    /// Models to measure.
+    #[arg(long, value_delimiter = ',', default_values = ["small", "medium"], value_name = "T[,T…]")]
+    pub(crate) targets: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Decode {
+    /// The model that answers.
+    #[arg(long, default_value = "medium", value_name = "T")]
+    pub(crate) target: String,
+    /// Prompts, one JSON object a line.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) prompts: PathBuf,
+    /// Only the first so many prompts.
+    #[arg(long, default_value = "20", value_name = "N")]
+    pub(crate) limit: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) decoding: Decoding,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,5 @@
+//! Measurements.
+
+pub(crate) mod decode;
+pub(crate) mod kernels;
+mod statistics;

@@ -1,0 +1,214 @@
+//! A token's logits are the same bits however it is run: alone or with others, in a tree or in a chain, in a batch or
+//! not, on one thread or several. Each instruction set is compared with itself.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use espalier_model::{
+    Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, WeightFormat, Workspace,
+};
+use proptest::prelude::*;
+
+fn manifest(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn load(path: &str, format: WeightFormat) -> Decoder {
+    Decoder::load(&Checkpoint::open(manifest(path)).unwrap(), &LoadOptions { layers: None, format }).unwrap()
+}
+
+/// A bf16 checkpoint and f32 ones, of several architectures.
+const CHECKPOINTS: [&str; 4] = [
+    "../../models/small",
+    "tests/golden/qwen3",
+    "tests/golden/gpt-neox",
+    "tests/golden/llama3-rope-scaling",
+];
+
+fn workspaces() -> Vec<Workspace> {
+    let sets = Workspace::instruction_sets();
+    sets.iter().flat_map(|set| [1, 2, 3].map(|threads| Workspace::with_instruction_set(threads, set).unwrap())).collect()
+}
+
+/// The logits of all rows, as bits.
+fn run(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, rows: &[Row]) -> Vec<Vec<u32>> {
+    let segment = Segment { cache, rows, logits: Logits::All };
+    let output = decoder.forward(work, &mut [segment], Depth::default()).unwrap();
+    (0..rows.len()).map(|row| output.logits(0, row).iter().map(|v| v.to_bits()).collect()).collect()
+}
+
+fn keep_all(cache: &mut KvCache) {
+    cache.keep_path(&(0..cache.tail_len()).collect::<Vec<_>>()).unwrap();
+}
+
+/// Plain decoding of given tokens: one forward pass for each.
+fn one_by_one(decoder: &Decoder, work: &mut Workspace, tokens: &[u32]) -> Vec<Vec<u32>> {
+    let mut cache = decoder.new_cache();
+    let step = |&token: &u32| {
+        let logits = run(decoder, work, &mut cache, &[Row { token, parent: None }]).remove(0);
+        keep_all(&mut cache);
+        logits
+    };
+    tokens.iter().map(step).collect()
+}
+
+fn text(length: usize, seed: u32) -> Vec<u32> {
+    (0..length as u32).map(|i| (i + seed).wrapping_mul(2_654_435_761) % 500).collect()
+}
+
+#[test]
+fn any_number_of_rows_gives_the_bits_of_one_row() {
+    for path in CHECKPOINTS {
+        let decoder = load(path, WeightFormat::Stored);
+        for mut work in workspaces() {
+            let tokens = text(if path.contains("small") { 40 } else { 90 }, 1);
+            let alone = one_by_one(&decoder, &mut work, &tokens);
+            for rows in [2, 3, 7, 13, 25, 90] {
+                let mut cache = decoder.new_cache();
+                let mut together = Vec::new();
+                for chunk in tokens.chunks(rows) {
+                    together.extend(run(&decoder, &mut work, &mut cache, &Row::chain(chunk, 0)));
+                    keep_all(&mut cache);
+                }
+                assert!(together == alone, "{path}: {rows} rows, {}, {}", work.instruction_set(), work.threads());
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_do_not_change_bits() {
+    let decoder = load(CHECKPOINTS[0], WeightFormat::Stored);
+    for set in Workspace::instruction_sets() {
+        let of = |threads| {
+            let mut work = Workspace::with_instruction_set(threads, set).unwrap();
+            run(&decoder, &mut work, &mut decoder.new_cache(), &Row::chain(&text(30, 2), 0))
+        };
+        assert!(of(1) == of(2) && of(1) == of(4), "{set}");
+    }
+}
+
+#[test]
+fn a_wider_format_does_not_change_bits() {
+    let (stored, wide) = (load(CHECKPOINTS[0], WeightFormat::Stored), load(CHECKPOINTS[0], WeightFormat::F32));
+    assert!(stored.weight_bytes() < wide.weight_bytes());
+    for mut work in workspaces() {
+        let rows = Row::chain(&text(20, 3), 0);
+        let bits = run(&stored, &mut work, &mut stored.new_cache(), &rows);
+        assert!(bits == run(&wide, &mut work, &mut wide.new_cache(), &rows), "{}", work.instruction_set());
+    }
+}
+
+#[test]
+fn sequences_of_a_batch_do_not_touch_each_other() {
+    let decoder = load("tests/golden/qwen3", WeightFormat::Stored);
+    for mut work in workspaces() {
+        let texts = [text(70, 1), text(5, 2), text(33, 3)];
+        let alone: Vec<_> =
+            texts.iter().map(|t| run(&decoder, &mut work, &mut decoder.new_cache(), &Row::chain(t, 0))).collect();
+        let mut caches = [decoder.new_cache(), decoder.new_cache(), decoder.new_cache()];
+        let rows = texts.each_ref().map(|t| Row::chain(t, 0));
+        let mut segments: Vec<Segment<'_>> = caches
+            .iter_mut()
+            .zip(&rows)
+            .map(|(cache, rows)| Segment { cache, rows, logits: Logits::All })
+            .collect();
+        let output = decoder.forward(&mut work, &mut segments, Depth::default()).unwrap();
+        for (segment, alone) in alone.iter().enumerate() {
+            for (row, alone) in alone.iter().enumerate() {
+                let bits: Vec<u32> = output.logits(segment, row).iter().map(|v| v.to_bits()).collect();
+                assert!(&bits == alone, "sequence {segment}, row {row}, {}", work.instruction_set());
+            }
+        }
+    }
+}
+
+/// Parents of a tree below the root, as tail rows: row 0 is the root.
+fn trees() -> impl Strategy<Value = Vec<(usize, u32)>> {
+    proptest::collection::vec((0..1000_usize, 0..500_u32), 1..40)
+        .prop_map(|nodes| nodes.into_iter().enumerate().map(|(i, (p, token))| (p % (i + 1), token)).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn a_node_of_a_tree_has_the_bits_of_its_path_alone(
+        nodes in trees(), prefix in 1..150_usize, level in 1..9_usize, which in 1..4_usize,
+    ) {
+        let decoder = load(CHECKPOINTS[which], WeightFormat::Stored);
+        let mut work = Workspace::new(2);
+        let mut cache = decoder.new_cache();
+        let before = text(prefix, 4);
+        run(&decoder, &mut work, &mut cache, &Row::chain(&before, 0));
+        keep_all(&mut cache);
+        let root = Row { token: 9, parent: None };
+        let rows: Vec<Row> = [root].into_iter()
+            .chain(nodes.iter().map(|&(parent, token)| Row { token, parent: Some(parent) }))
+            .collect();
+        // The tree grows level by level, as a drafter grows it.
+        let bits: Vec<_> = rows.chunks(level).flat_map(|rows| run(&decoder, &mut work, &mut cache, rows)).collect();
+
+        let path = |mut row: usize| {
+            let mut path = vec![row];
+            while let Some(parent) = rows[row].parent {
+                path.insert(0, parent);
+                row = parent;
+            }
+            path
+        };
+        let deepest = (0..rows.len()).max_by_key(|&row| path(row).len()).unwrap();
+        for row in [rows.len() - 1, deepest, 0] {
+            let tokens: Vec<u32> = before.iter().copied().chain(path(row).into_iter().map(|r| rows[r].token)).collect();
+            let alone = one_by_one(&decoder, &mut work, &tokens);
+            prop_assert!(alone.last() == Some(&bits[row]), "row {row} of {}", rows.len());
+        }
+
+        // Keeping a path is the same as never having drafted anything else.
+        let kept = path(deepest);
+        cache.keep_path(&kept).unwrap();
+        let tokens: Vec<u32> = before.iter().copied().chain(kept.iter().map(|&r| rows[r].token)).chain([11]).collect();
+        let next = run(&decoder, &mut work, &mut cache, &[Row { token: 11, parent: None }]);
+        prop_assert!(one_by_one(&decoder, &mut work, &tokens).last() == next.first());
+    }
+}
+
+#[test]
+fn impossible_rows_are_refused() {
+    let decoder = load("tests/golden/qwen3", WeightFormat::Stored);
+    let (vocab, context) = (decoder.config().vocab as u32, decoder.config().context);
+    let mut work = Workspace::new(1);
+    let mut refusal = |rows: &[Row], depth: Depth<'_>| {
+        let mut cache = decoder.new_cache();
+        let mut segments = [Segment { cache: &mut cache, rows, logits: Logits::All }];
+        decoder.forward(&mut work, &mut segments, depth).err().unwrap().to_string()
+    };
+    let row = |token, parent| Row { token, parent };
+    let whole = Depth::default();
+    assert_eq!(refusal(&[row(vocab, None)], whole), format!("token {vocab} is outside the vocabulary of {vocab}"));
+    assert_eq!(refusal(&[row(1, None), row(1, Some(1))], whole), "parent 1 is not one of the tail's 1 rows");
+    assert_eq!(refusal(&[], whole), "a forward pass needs at least one token");
+    let long = vec![row(1, None); context + 1];
+    assert_eq!(refusal(&long, whole), format!("{} positions are needed, but the context is {context}", context + 1));
+    assert!(refusal(&vec![row(1, None); 5000], whole).contains("the limit is 4096"));
+    assert!(refusal(&[row(1, None)], Depth { exit_after: Some(0), taps: &[] }).starts_with("0 layers were asked for"));
+    assert!(refusal(&[row(1, None)], Depth { exit_after: None, taps: &[9] }).starts_with("9 layers were asked for"));
+}
+
+#[test]
+fn an_exit_equals_the_model_cut_there_and_taps_are_its_residual_stream() {
+    let path = manifest("../../models/small");
+    let whole = load("../../models/small", WeightFormat::Stored);
+    let options = LoadOptions { layers: Some(3), ..LoadOptions::default() };
+    let cut = Decoder::load(&Checkpoint::open(path).unwrap(), &options).unwrap();
+    let (mut work, rows) = (Workspace::new(2), Row::chain(&text(9, 5), 0));
+    let mut tap_of = |decoder: &Decoder, depth: Depth<'_>| {
+        let mut cache = decoder.new_cache();
+        let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+        let output = decoder.forward(&mut work, &mut segments, depth).unwrap();
+        (output.logits(0, 0).to_vec(), output.tap(0, 0, 8).to_vec())
+    };
+    let exit = tap_of(&whole, Depth { exit_after: Some(3), taps: &[2] });
+    assert_eq!(exit, tap_of(&cut, Depth { exit_after: None, taps: &[2] }));
+    assert_ne!(exit.0, tap_of(&whole, Depth { exit_after: None, taps: &[2] }).0);
+}

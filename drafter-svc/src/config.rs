@@ -1,0 +1,98 @@
+//! What the drafter is told at its start.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Parser;
+use espalier_service_kit::TelemetryArgs;
+
+/// Grows candidate trees with a small model and runs the rounds.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "espalier-drafter", version)]
+pub struct Args {
+    /// The drafter's checkpoint: a folder in Hugging Face format.
+    #[arg(long, env = "ESPALIER_DRAFTER_MODEL")]
+    pub model: PathBuf,
+    /// Draft with only the first so many layers of the checkpoint.
+    #[arg(long, env = "ESPALIER_DRAFTER_LAYERS")]
+    pub layers: Option<usize>,
+    /// The drafter's name; the folder's when absent, with the number of layers if it is cut.
+    #[arg(long, env = "ESPALIER_DRAFTER_NAME")]
+    pub name: Option<String>,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, env = "ESPALIER_DRAFTER_LISTEN", default_value = "127.0.0.1:50061")]
+    pub listen: SocketAddr,
+    /// Threads that compute.
+    #[arg(long, env = "ESPALIER_DRAFTER_THREADS", default_value_t = default_threads())]
+    pub threads: NonZeroUsize,
+    /// Most sequences served at once; more are refused with a hint when to come again.
+    #[arg(long, env = "ESPALIER_DRAFTER_SEQUENCES_MAX", default_value_t = Config::SEQUENCES_MAX)]
+    pub sequences_max: NonZeroUsize,
+    /// Logs and traces.
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+}
+
+/// One thread for each core.
+fn default_threads() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A drafter's configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The checkpoint's folder.
+    pub model: PathBuf,
+    /// Layers to use; all when none.
+    pub layers: Option<usize>,
+    /// The drafter's name.
+    pub name: String,
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Threads that compute.
+    pub threads: NonZeroUsize,
+    /// Most sequences served at once.
+    pub sequences_max: NonZeroUsize,
+}
+
+impl Config {
+    /// Sequences served at once unless told otherwise.
+    pub const SEQUENCES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
+
+    /// The name of a drafter made of the first `layers` layers of the checkpoint in `model`.
+    pub fn default_name(model: &std::path::Path, layers: Option<usize>) -> String {
+        let folder = model.file_name().map_or_else(|| "drafter".into(), |name| name.to_string_lossy());
+        match layers {
+            Some(layers) => format!("{folder}-{layers}"),
+            None => folder.into_owned(),
+        }
+    }
+}
+
+impl From<Args> for Config {
+    fn from(args: Args) -> Self {
+        let name = args.name.unwrap_or_else(|| Self::default_name(&args.model, args.layers));
+        let Args { model, layers, listen, threads, sequences_max, .. } = args;
+        Self { model, layers, name, listen, threads, sequences_max }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_drafter_is_named_after_its_folder_and_depth() {
+        let parse = |args: &[&str]| Config::from(Args::try_parse_from([&["espalier-drafter"], args].concat()).unwrap());
+        assert_eq!(parse(&["--model", "models/small"]).name, "small");
+        assert_eq!(parse(&["--model", "models/small", "--layers", "3"]).name, "small-3");
+        assert_eq!(parse(&["--model", "models/small", "--name", "d"]).name, "d");
+    }
+
+    #[test]
+    fn zero_threads_are_refused() {
+        assert!(Args::try_parse_from(["espalier-drafter", "--model", "m", "--threads", "0"]).is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! What keeps a drafter from starting, and how its failures become faults: the one place.
+
+use espalier_model::ModelError;
+use espalier_proto::{Fault, FaultKind, Party, WireError};
+use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
+use espalier_speculation::{GrowError, LogitsError, PolicyError};
+use espalier_text::TextError;
+
+/// Why a drafter cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum DrafterError {
+    /// The checkpoint cannot be loaded.
+    #[error("the drafter's model cannot be loaded")]
+    Model(#[from] ModelError),
+    /// The tokenizer cannot be loaded.
+    #[error("the drafter's tokenizer cannot be loaded")]
+    Text(#[from] TextError),
+    /// The engine's thread cannot be started.
+    #[error("the engine's thread cannot be started")]
+    Thread(#[source] std::io::Error),
+    /// The server failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+}
+
+/// What can fail while a sequence is served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SequenceError {
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Deadline(#[from] DeadlineError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("all {limit} sequences are taken")]
+    Full { limit: usize },
+    #[error("the call ended before its first message")]
+    NoStart,
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    #[error(transparent)]
+    Logits(#[from] LogitsError),
+    #[error(transparent)]
+    Grow(#[from] GrowError),
+    #[error("the engine has stopped")]
+    Stopped,
+}
+
+impl From<SequenceError> for Fault {
+    fn from(error: SequenceError) -> Self {
+        use SequenceError as E;
+        let (party, kind) = match &error {
+            E::Wire(_) | E::Policy(_) | E::Deadline(_) | E::Connect(_) | E::NoStart => {
+                (Party::Gateway, FaultKind::BadInput)
+            }
+            E::Full { .. } => (Party::Drafter, FaultKind::Overloaded),
+            E::Stopped => (Party::Drafter, FaultKind::Gone),
+            E::Model(_) | E::Logits(_) | E::Grow(_) => (Party::Drafter, FaultKind::Internal),
+        };
+        let fault = Self::new(party, kind, &error);
+        match error {
+            E::Full { .. } => fault.retry_after(RETRY_AFTER),
+            _ => fault,
+        }
+    }
+}
+
+/// When a refused sequence may try again.
+const RETRY_AFTER: std::time::Duration = std::time::Duration::from_millis(250);

@@ -1,0 +1,165 @@
+//! What a verifier is told when it starts.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use espalier_service_kit::TelemetryArgs;
+use espalier_speculation::MAX_TREE_NODES;
+use thiserror::Error;
+
+/// The most sequences that a verifier may be told to serve at once.
+pub const SEQUENCES_LIMIT: usize = 256;
+
+/// The largest tree that a verifier may be told to take, in nodes.
+pub const TREE_NODES_LIMIT: usize = MAX_TREE_NODES;
+
+/// The most threads that a verifier may be told to compute with.
+const THREADS_LIMIT: usize = 1024;
+
+/// Hosts a target model and verifies candidate trees.
+#[derive(Debug, Clone, Parser)]
+#[command(version)]
+pub struct Args {
+    /// The model's folder, in Hugging Face format
+    #[arg(long, env = "ESPALIER_VERIFIER_MODEL", value_name = "DIR")]
+    pub model: PathBuf,
+    /// The target's name; the folder's if absent
+    #[arg(long, env = "ESPALIER_VERIFIER_NAME")]
+    pub name: Option<String>,
+    /// Where to listen; port 0 takes any free one
+    #[arg(long, env = "ESPALIER_VERIFIER_LISTEN", default_value = "127.0.0.1:50052", value_name = "HOST:PORT")]
+    pub listen: SocketAddr,
+    /// Threads that compute; all processors if absent
+    #[arg(long, env = "ESPALIER_VERIFIER_THREADS", value_name = "N")]
+    pub threads: Option<usize>,
+    /// Sequences served at once; more are refused
+    #[arg(long, env = "ESPALIER_VERIFIER_SEQUENCES_MAX", default_value_t = Config::SEQUENCES_MAX, value_name = "N")]
+    pub sequences_max: usize,
+    /// The largest tree that is taken, in nodes
+    #[arg(long, env = "ESPALIER_VERIFIER_TREE_NODES_MAX", default_value_t = Config::TREE_NODES_MAX, value_name = "N")]
+    pub tree_nodes_max: usize,
+    /// Logs and traces
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+}
+
+/// A number that is out of range, or a name that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// The number is out of range.
+    #[error("{name} is {value}, which is not between 1 and {limit}")]
+    Range {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+        /// The most that is allowed.
+        limit: usize,
+    },
+    /// The folder's name cannot serve as the target's.
+    #[error("the folder {} has no name that could be the target's", folder.display())]
+    Name {
+        /// The folder.
+        folder: PathBuf,
+    },
+}
+
+/// How a verifier is to run; valid by construction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    pub(crate) model: PathBuf,
+    pub(crate) name: String,
+    pub(crate) threads: usize,
+    pub(crate) sequences_max: usize,
+    pub(crate) tree_nodes_max: usize,
+}
+
+impl Config {
+    /// Sequences served at once unless told otherwise.
+    pub const SEQUENCES_MAX: usize = 8;
+
+    /// The largest tree taken unless told otherwise, in nodes: a full `vanilla-tree`.
+    pub const TREE_NODES_MAX: usize = 363;
+
+    /// What the arguments mean on a machine of so many processors.
+    ///
+    /// # Errors
+    /// [`ConfigError`] quotes the first argument that is wrong.
+    pub fn from_args(args: &Args, processors: usize) -> Result<Self, ConfigError> {
+        let threads = args.threads.unwrap_or(processors);
+        Ok(Self {
+            model: args.model.clone(),
+            name: args.name.clone().map_or_else(|| folder_name(&args.model), Ok)?,
+            threads: in_range("threads", threads, THREADS_LIMIT)?,
+            sequences_max: in_range("sequences-max", args.sequences_max, SEQUENCES_LIMIT)?,
+            tree_nodes_max: in_range("tree-nodes-max", args.tree_nodes_max, TREE_NODES_LIMIT)?,
+        })
+    }
+
+    /// The usual configuration for the model in a folder, named after it.
+    ///
+    /// # Errors
+    /// A folder without a name, or no or too many threads.
+    pub fn new(model: PathBuf, threads: usize) -> Result<Self, ConfigError> {
+        Ok(Self {
+            name: folder_name(&model)?,
+            model,
+            threads: in_range("threads", threads, THREADS_LIMIT)?,
+            sequences_max: Self::SEQUENCES_MAX,
+            tree_nodes_max: Self::TREE_NODES_MAX,
+        })
+    }
+
+    /// The target's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn folder_name(folder: &Path) -> Result<String, ConfigError> {
+    let name = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    name.ok_or_else(|| ConfigError::Name { folder: folder.to_owned() })
+}
+
+fn in_range(name: &'static str, value: usize, limit: usize) -> Result<usize, ConfigError> {
+    if !(1..=limit).contains(&value) {
+        return Err(ConfigError::Range { name, value, limit });
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Config, ConfigError> {
+        let args = ["verifier", "--model", "models/medium"].iter().chain(args);
+        Config::from_args(&Args::try_parse_from(args).unwrap(), 2)
+    }
+
+    #[test]
+    fn the_usual_configuration_needs_only_a_model() {
+        assert_eq!(parsed(&[]), Config::new("models/medium".into(), 2));
+        assert_eq!(parsed(&[]).unwrap().name(), "medium");
+    }
+
+    #[test]
+    fn a_target_may_have_a_name_of_its_own() {
+        assert_eq!(parsed(&["--name", "big"]).unwrap().name(), "big");
+        let refusal = Config::new("/".into(), 1).unwrap_err();
+        assert_eq!(refusal.to_string(), "the folder / has no name that could be the target's");
+    }
+
+    #[test]
+    fn every_number_has_a_limit() {
+        for (name, limit) in [("threads", 1024), ("sequences-max", 256), ("tree-nodes-max", 1024)] {
+            for value in [0, limit + 1] {
+                let refusal = parsed(&[&format!("--{name}"), &value.to_string()]).unwrap_err();
+                assert_eq!(refusal.to_string(), format!("{name} is {value}, which is not between 1 and {limit}"));
+            }
+        }
+    }
+}

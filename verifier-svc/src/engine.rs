@@ -1,0 +1,139 @@
+//! The model at work, on a thread of its own.
+//!
+//! [`Engine`] is the way in: it opens sequences as [`Session`]s, which hand in
+//! trees and free everything when dropped. What comes back, comes through the
+//! channel given at the opening.
+
+mod batch;
+mod calibrate;
+mod sequences;
+mod thread;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use espalier_model::{Decoder, Workspace};
+use espalier_proto::{NumberedTree, Open, VerifierEvent};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+pub(crate) use calibrate::calibrate;
+
+use crate::admission::{Admission, Place};
+use crate::error::VerifierError;
+
+/// Trees of one sequence that may be under way at once.
+pub(crate) const TREES_UNDER_WAY_MAX: usize = 8;
+
+/// Answers that one sequence may be owed: the opening, each tree, and the end.
+pub(crate) const REPLIES_MAX: usize = TREES_UNDER_WAY_MAX + 2;
+
+/// Commands that one sequence may have waiting: its opening, its trees, its closing.
+const COMMANDS_PER_SEQUENCE: usize = TREES_UNDER_WAY_MAX + 2;
+
+/// What a session is told.
+pub(crate) type Reply = Result<VerifierEvent, VerifierError>;
+
+/// Where it is told.
+pub(crate) type Replies = mpsc::Sender<Reply>;
+
+/// Tells sessions apart; never used twice, and rising with age.
+type Key = u64;
+
+/// What the engine's thread is asked to do.
+enum Command {
+    Open(Key, Box<Opening>),
+    Verify(Key, Job),
+    Close(Key),
+}
+
+/// A sequence on its way in.
+struct Opening {
+    open: Open,
+    replies: Replies,
+    place: Place,
+}
+
+/// A tree on its way in.
+struct Job {
+    numbered: NumberedTree,
+    arrived: Instant,
+}
+
+/// The way to the model.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    commands: mpsc::Sender<Command>,
+    admission: Admission,
+    next_key: AtomicU64,
+}
+
+impl Engine {
+    /// Starts the thread; it ends when the engine and all sessions are gone.
+    pub(crate) fn start(decoder: Arc<Decoder>, work: Workspace, sequences_max: usize) -> io::Result<Self> {
+        let (commands, queue) = mpsc::channel(sequences_max * COMMANDS_PER_SEQUENCE);
+        thread::start(decoder, work, queue)?;
+        Ok(Self { commands, admission: Admission::new(sequences_max), next_key: AtomicU64::new(0) })
+    }
+
+    /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
+    /// which has room for [`REPLIES_MAX`]; the first says that it is open.
+    pub(crate) fn open(&self, open: Open, replies: Replies) -> Result<Session, VerifierError> {
+        let place = self.admission.admit()?;
+        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
+        // Room to close is set aside first, so that closing never waits or fails.
+        let closing = self.commands.clone().try_reserve_owned().map_err(|failure| refused(&failure))?;
+        let opening = Opening { open, replies, place };
+        let session = Session { key, commands: self.commands.clone(), closing: Some(closing), next_round: 0 };
+        session.send(Command::Open(key, Box::new(opening)))?;
+        Ok(session)
+    }
+
+    /// Ready when the thread has ended.
+    pub(crate) async fn stopped(&self) {
+        self.commands.closed().await;
+    }
+}
+
+/// An open sequence; dropping it frees all that it holds.
+#[derive(Debug)]
+pub(crate) struct Session {
+    key: Key,
+    commands: mpsc::Sender<Command>,
+    closing: Option<mpsc::OwnedPermit<Command>>,
+    next_round: u64,
+}
+
+impl Session {
+    /// Hands in the next tree. At most [`TREES_UNDER_WAY_MAX`] may wait for their outcomes.
+    pub(crate) fn submit(&mut self, numbered: NumberedTree) -> Result<(), VerifierError> {
+        let (expected, found) = (self.next_round, numbered.round);
+        if expected != found {
+            return Err(VerifierError::RoundOrder { expected, found });
+        }
+        self.next_round += 1;
+        self.send(Command::Verify(self.key, Job { numbered, arrived: Instant::now() }))
+    }
+
+    fn send(&self, command: Command) -> Result<(), VerifierError> {
+        self.commands.try_send(command).map_err(|failure| refused(&failure))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(closing) = self.closing.take() {
+            closing.send(Command::Close(self.key));
+        }
+    }
+}
+
+/// The queue has room for all that admitted sequences may send, so a full one
+/// means that the thread does not keep up with closings.
+fn refused<T>(failure: &mpsc::error::TrySendError<T>) -> VerifierError {
+    match failure {
+        mpsc::error::TrySendError::Full(_) => VerifierError::Busy,
+        mpsc::error::TrySendError::Closed(_) => VerifierError::Stopped,
+    }
+}

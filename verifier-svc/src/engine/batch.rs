@@ -1,0 +1,163 @@
+//! One turn of the engine: the rows of many sequences in one forward pass.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use espalier_model::{Decoder, Depth, Logits, ModelError, Output, Row, Segment, Workspace};
+use tokio::time::Instant;
+
+use super::sequences::{Sequence, Sequences};
+use super::{Job, Key};
+use crate::error::VerifierError;
+
+/// Rows of one turn after which no further sequence joins it.
+const TURN_ROWS_MAX: usize = 512;
+
+/// Rows of one turn that may go to prompts, so that trees need not wait long for them.
+const PROMPT_ROWS_MAX: usize = 256;
+
+/// What a sequence runs in a turn.
+struct Plan {
+    rows: Vec<Row>,
+    /// The tree to decide on; none while the prompt is being read.
+    job: Option<Job>,
+}
+
+impl Plan {
+    fn prompt(rows: Vec<Row>) -> Self {
+        Self { rows, job: None }
+    }
+
+    /// Row 0 is the root, row `i` node `i` of the tree.
+    fn tree(root: u32, job: Job) -> Self {
+        let node = |node: &espalier_speculation::Node| Row { token: node.token, parent: Some(node.parent) };
+        let nodes = job.numbered.tree.nodes().iter().map(node);
+        let rows = [Row { token: root, parent: None }].into_iter().chain(nodes).collect();
+        Self { rows, job: Some(job) }
+    }
+
+    fn logits(&self) -> Logits {
+        match self.job {
+            Some(_) => Logits::All,
+            None => Logits::None,
+        }
+    }
+}
+
+/// Runs what is waiting, once, and answers.
+pub(super) fn turn(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences) {
+    drop_abandoned(sequences);
+    let plans = plan(sequences);
+    if plans.is_empty() {
+        return;
+    }
+    for ended in run(decoder, work, sequences, plans) {
+        sequences.close(ended);
+    }
+}
+
+fn drop_abandoned(sequences: &mut Sequences) {
+    let abandoned: Vec<Key> =
+        sequences.iter_mut().filter(|(_, sequence)| sequence.is_abandoned()).map(|(key, _)| key).collect();
+    abandoned.into_iter().for_each(|key| sequences.close(key));
+}
+
+/// Trees first, those that wait longest before others; then prompts, oldest first.
+fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
+    let mut plans = BTreeMap::new();
+    let mut rows = plan_trees(sequences, &mut plans);
+    let mut prompt_rows = PROMPT_ROWS_MAX;
+    for (key, sequence) in sequences.iter_mut() {
+        let count = sequence.unread().min(prompt_rows);
+        if count > 0 && rows < TURN_ROWS_MAX {
+            prompt_rows -= count;
+            rows += count;
+            plans.insert(key, Plan::prompt(sequence.unread_rows(count)));
+        }
+    }
+    plans
+}
+
+/// Plans trees and returns how many rows they take.
+fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usize {
+    let mut waiting: Vec<(Instant, Key, &mut Sequence)> =
+        sequences.iter_mut().filter_map(|(key, sequence)| Some((sequence.waiting_since()?, key, sequence))).collect();
+    waiting.sort_by_key(|(since, key, _)| (*since, *key));
+    let mut rows = 0;
+    for (_, key, sequence) in waiting {
+        if rows >= TURN_ROWS_MAX {
+            break;
+        }
+        if let Some((root, job)) = sequence.next_job() {
+            let plan = Plan::tree(root, job);
+            rows += plan.rows.len();
+            plans.insert(key, plan);
+        }
+    }
+    rows
+}
+
+/// Runs the plans in one pass, answers, and returns the sequences that ended.
+fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Vec<Key> {
+    let mut running: Vec<(Key, &mut Sequence, Plan)> =
+        sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
+    let begun = Instant::now();
+    let pass = forward(decoder, work, &mut running);
+    let timing = Timing { begun, compute: begun.elapsed() };
+    let pass = pass.map_err(VerifierError::from);
+    let mut ended = Vec::new();
+    for (segment, (key, sequence, plan)) in running.into_iter().enumerate() {
+        let answered = match &pass {
+            Ok(output) => answer(sequence, plan, (output, segment), timing),
+            Err(error) => Err(error.clone()),
+        };
+        match answered {
+            Ok(false) => {}
+            Ok(true) => ended.push(key),
+            Err(error) => {
+                tracing::error!(%error, "a sequence failed");
+                sequence.reply(Err(error));
+                ended.push(key);
+            }
+        }
+    }
+    ended
+}
+
+fn forward<'w>(
+    decoder: &Decoder,
+    work: &'w mut Workspace,
+    running: &mut [(Key, &mut Sequence, Plan)],
+) -> Result<Output<'w>, ModelError> {
+    let mut segments: Vec<Segment<'_>> = running
+        .iter_mut()
+        .map(|(_, sequence, plan)| Segment { cache: sequence.cache(), rows: &plan.rows, logits: plan.logits() })
+        .collect();
+    decoder.forward(work, &mut segments, Depth::default())
+}
+
+/// When a pass began, and how long it took.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    begun: Instant,
+    compute: Duration,
+}
+
+/// Uses what the pass found for one sequence; `true` if the sequence ended.
+fn answer(
+    sequence: &mut Sequence,
+    plan: Plan,
+    (output, segment): (&Output<'_>, usize),
+    timing: Timing,
+) -> Result<bool, VerifierError> {
+    let Some(job) = plan.job else {
+        let read: Vec<usize> = (0..plan.rows.len()).collect();
+        sequence.cache().keep_path(&read)?;
+        return Ok(false);
+    };
+    let decision = sequence.decide(&job.numbered, |node| output.logits(segment, node))?;
+    let ends = decision.ends();
+    let queue = timing.begun.saturating_duration_since(job.arrived);
+    sequence.reply(Ok(decision.into_event(job.numbered.round, timing.compute, queue)));
+    Ok(ends)
+}

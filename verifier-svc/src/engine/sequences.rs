@@ -1,0 +1,221 @@
+//! All sequences that are open, oldest first.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use espalier_model::{Decoder, KvCache, Row};
+use espalier_proto::{NumberedTree, Outcome, SequenceId, VerifierEvent};
+use espalier_speculation::{Committed, FinishReason, Sampling, Token, Tree, accept, commit};
+use tokio::time::Instant;
+
+use super::{Command, Job, Key, Opening, Replies, Reply};
+use crate::admission::Place;
+use crate::error::VerifierError;
+
+/// The open sequences of one model.
+pub(super) struct Sequences {
+    decoder: Arc<Decoder>,
+    open: BTreeMap<Key, Sequence>,
+}
+
+impl Sequences {
+    pub(super) fn new(decoder: Arc<Decoder>) -> Self {
+        Self { decoder, open: BTreeMap::new() }
+    }
+
+    /// Takes in a command; none of them computes anything.
+    pub(super) fn take(&mut self, command: Command) {
+        match command {
+            Command::Open(key, opening) => self.open(key, *opening),
+            Command::Close(key) => self.close(key),
+            Command::Verify(key, job) => {
+                // A sequence that has ended has said so; what was still on its way is moot.
+                if let Some(sequence) = self.open.get_mut(&key) {
+                    sequence.jobs.push_back(job);
+                }
+            }
+        }
+    }
+
+    /// Whether any sequence has something to run.
+    pub(super) fn have_work(&self) -> bool {
+        self.open.values().any(|sequence| sequence.has_work())
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Sequence)> {
+        self.open.iter_mut().map(|(key, sequence)| (*key, sequence))
+    }
+
+    /// Frees a sequence and all that it holds.
+    pub(super) fn close(&mut self, key: Key) {
+        self.open.remove(&key);
+    }
+
+    fn open(&mut self, key: Key, opening: Opening) {
+        let cache = self.take_over(&opening.open.sequence, &opening.open.committed);
+        let cache = cache.unwrap_or_else(|| self.decoder.new_cache());
+        let opened = VerifierEvent::Opened { reused_prefix: cache.committed() };
+        let config = self.decoder.config();
+        let sequence = Sequence::new(opening, cache, &config.eos, config.context);
+        sequence.reply(Ok(opened));
+        self.open.insert(key, sequence);
+    }
+
+    /// Ends the stream that holds a sequence now, and keeps of its cache what
+    /// the sequence still has.
+    fn take_over(&mut self, id: &SequenceId, committed: &[Token]) -> Option<KvCache> {
+        let (&key, _) = self.open.iter().find(|(_, held)| held.id == *id)?;
+        let held = self.open.remove(&key)?;
+        held.reply(Err(VerifierError::TakenOver { sequence: id.clone() }));
+        Some(held.into_cache_for(committed))
+    }
+}
+
+/// One open sequence.
+pub(super) struct Sequence {
+    id: SequenceId,
+    /// Holds the committed tokens but the last, as far as they have been run,
+    /// and outside of a turn nothing else.
+    cache: KvCache,
+    committed: Vec<Token>,
+    sampling: Sampling,
+    stops: Vec<Token>,
+    remaining: usize,
+    context: usize,
+    jobs: VecDeque<Job>,
+    replies: Replies,
+    _place: Place,
+}
+
+impl Sequence {
+    fn new(opening: Opening, cache: KvCache, end_tokens: &[Token], context: usize) -> Self {
+        let Opening { open, replies, place } = opening;
+        Self {
+            id: open.sequence,
+            cache,
+            committed: open.committed,
+            sampling: open.sampling,
+            stops: [end_tokens, &open.stop_tokens].concat(),
+            remaining: open.max_tokens,
+            context,
+            jobs: VecDeque::new(),
+            replies,
+            _place: place,
+        }
+    }
+
+    pub(super) fn cache(&mut self) -> &mut KvCache {
+        &mut self.cache
+    }
+
+    /// Whether nobody waits for its outcomes any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.replies.is_closed()
+    }
+
+    /// When the tree that is next arrived, if the sequence is ready for one.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        if self.unread() > 0 {
+            return None;
+        }
+        self.jobs.front().map(|job| job.arrived)
+    }
+
+    /// How many committed tokens must be run before a tree can be.
+    pub(super) fn unread(&self) -> usize {
+        self.root().saturating_sub(self.cache.committed())
+    }
+
+    /// The next `count` tokens to be run before a tree can be.
+    pub(super) fn unread_rows(&self, count: usize) -> Vec<Row> {
+        let unread = &self.committed[self.cache.committed()..];
+        Row::chain(&unread[..count.min(unread.len())], 0)
+    }
+
+    /// Takes the next tree, without the nodes for which the context has no
+    /// room, and the token below which it hangs.
+    pub(super) fn next_job(&mut self) -> Option<(Token, Job)> {
+        let root = *self.committed.last()?;
+        let mut job = self.jobs.pop_front()?;
+        let room = self.context.saturating_sub(self.committed.len());
+        if job.numbered.tree.len() > room {
+            job.numbered.tree = first_nodes(&job.numbered.tree, room);
+        }
+        Some((root, job))
+    }
+
+    /// What is to be answered to a tree whose logits are known: commits what
+    /// the target agrees with, and one token of its own.
+    pub(super) fn decide<'l>(
+        &mut self,
+        numbered: &NumberedTree,
+        logits: impl FnMut(usize) -> &'l [f32],
+    ) -> Result<Decision, VerifierError> {
+        let walk = accept(&numbered.tree, &self.sampling, self.root() as u64, logits)?;
+        let Committed { tokens, accepted, finish } = commit(&numbered.tree, &walk, &self.stops, self.remaining);
+        // The last committed token is the next root, on which nothing has run yet.
+        let run: Vec<usize> = [0].into_iter().chain(walk.path.iter().copied()).take(tokens.len()).collect();
+        self.cache.keep_path(&run)?;
+        self.committed.extend_from_slice(&tokens);
+        self.remaining -= tokens.len();
+        let path = walk.path[..accepted].to_vec();
+        Ok(Decision { path, tokens, finish })
+    }
+
+    /// Answers; there is room, for no more is ever asked than [`super::REPLIES_MAX`].
+    pub(super) fn reply(&self, reply: Reply) {
+        if self.replies.try_send(reply).is_err() {
+            tracing::debug!(sequence = %self.id, "nobody waits for an answer any more");
+        }
+    }
+
+    /// The position of the last committed token; there is always one.
+    fn root(&self) -> usize {
+        self.committed.len().saturating_sub(1)
+    }
+
+    fn has_work(&self) -> bool {
+        self.unread() > 0 || !self.jobs.is_empty()
+    }
+
+    /// The cache, cut back to what it shares with `committed`.
+    fn into_cache_for(self, committed: &[Token]) -> KvCache {
+        let mut cache = self.cache;
+        let run = &self.committed[..cache.committed().min(self.committed.len())];
+        let known = &committed[..committed.len().saturating_sub(1)];
+        let shared = run.iter().zip(known).take_while(|(one, other)| one == other).count();
+        cache.roll_back_to(shared);
+        cache
+    }
+}
+
+/// What the target made of a tree.
+pub(super) struct Decision {
+    path: Vec<usize>,
+    tokens: Vec<Token>,
+    finish: Option<FinishReason>,
+}
+
+impl Decision {
+    /// Whether the sequence ends with it.
+    pub(super) fn ends(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// The answer to the tree of `round`, and what it took.
+    pub(super) fn into_event(self, round: u64, compute: Duration, queue: Duration) -> VerifierEvent {
+        let Self { path, tokens, finish } = self;
+        VerifierEvent::Outcome(Outcome { round, path, tokens, finish, compute, queue })
+    }
+}
+
+/// The tree of the first `count` nodes; parents come first, so none is orphaned.
+fn first_nodes(tree: &Tree, count: usize) -> Tree {
+    let mut first = Tree::new();
+    for node in tree.nodes().iter().take(count) {
+        // What was a valid node above fewer others is one here.
+        let _ = first.push(node.parent, node.token, node.prob);
+    }
+    first
+}

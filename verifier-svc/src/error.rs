@@ -1,0 +1,140 @@
+//! Why a verifier refuses or fails, and what its callers are told.
+
+use std::time::Duration;
+
+use espalier_model::ModelError;
+use espalier_proto::{Fault, FaultKind, Party, SequenceId, WireError};
+use espalier_speculation::LogitsError;
+use thiserror::Error;
+use tonic::Status;
+
+/// When a refused sequence may be opened again.
+const RETRY_AFTER: Duration = Duration::from_millis(250);
+
+/// Why a verifier refuses or fails.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum VerifierError {
+    /// A message breaks a rule.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The stream ended before it said what it is about.
+    #[error("the stream ended before a sequence was opened")]
+    NothingOpened,
+    /// There is no room for another sequence.
+    #[error("{limit} sequences are being verified, which is the limit")]
+    Full {
+        /// Sequences that may be open at once.
+        limit: usize,
+    },
+    /// The engine has more to do than it can take note of.
+    #[error("the engine's queue is full")]
+    Busy,
+    /// A round came again, or one was left out.
+    #[error("the tree of round {found} came where round {expected} is next")]
+    RoundOrder {
+        /// The round that is next.
+        expected: u64,
+        /// The round that came.
+        found: u64,
+    },
+    /// Another stream has opened the same sequence.
+    #[error("sequence {sequence} was opened again by another stream")]
+    TakenOver {
+        /// The sequence.
+        sequence: SequenceId,
+    },
+    /// The model could not run.
+    #[error("the model failed: {fault}")]
+    Model {
+        /// What the model said.
+        fault: String,
+    },
+    /// The model's logits decide nothing.
+    #[error("the model decided nothing: {0}")]
+    Logits(#[from] LogitsError),
+    /// The engine's thread has ended.
+    #[error("the engine has stopped")]
+    Stopped,
+}
+
+impl From<ModelError> for VerifierError {
+    fn from(error: ModelError) -> Self {
+        Self::Model { fault: error.to_string() }
+    }
+}
+
+impl VerifierError {
+    fn kind(&self) -> FaultKind {
+        match self {
+            Self::Wire(_) | Self::NothingOpened | Self::RoundOrder { .. } => FaultKind::BadInput,
+            Self::Full { .. } | Self::Busy => FaultKind::Overloaded,
+            Self::TakenOver { .. } => FaultKind::LostSequence,
+            Self::Stopped => FaultKind::Gone,
+            Self::Model { .. } | Self::Logits(_) => FaultKind::Internal,
+        }
+    }
+
+    fn party(&self) -> Party {
+        match self.kind() {
+            FaultKind::BadInput => Party::Client,
+            _ => Party::Verifier,
+        }
+    }
+}
+
+impl From<VerifierError> for Fault {
+    fn from(error: VerifierError) -> Self {
+        let fault = Self::new(error.party(), error.kind(), &error);
+        match fault.kind {
+            FaultKind::Overloaded => fault.retry_after(RETRY_AFTER),
+            _ => fault,
+        }
+    }
+}
+
+impl From<VerifierError> for Status {
+    fn from(error: VerifierError) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_status_and_its_words() {
+        let taken = VerifierError::TakenOver { sequence: SequenceId::from(7) };
+        let cases = [
+            (WireError::Missing { field: "prompt" }.into(), Code::InvalidArgument, "prompt is missing"),
+            (
+                VerifierError::RoundOrder { expected: 3, found: 2 },
+                Code::InvalidArgument,
+                "the tree of round 2 came where round 3 is next",
+            ),
+            (
+                VerifierError::Full { limit: 8 },
+                Code::ResourceExhausted,
+                "8 sequences are being verified, which is the limit",
+            ),
+            (
+                taken,
+                Code::FailedPrecondition,
+                "sequence 00000000000000000000000000000007 was opened again by another stream",
+            ),
+            (VerifierError::Stopped, Code::Unavailable, "the engine has stopped"),
+            (VerifierError::Model { fault: "no".to_owned() }, Code::Internal, "the model failed: no"),
+        ];
+        for (error, code, words) in cases {
+            let status = Status::from(error);
+            assert_eq!((status.code(), status.message()), (code, words));
+        }
+    }
+
+    #[test]
+    fn who_finds_no_room_is_told_when_to_come_back() {
+        assert_eq!(Fault::from(VerifierError::Full { limit: 8 }).retry_after, Some(RETRY_AFTER));
+    }
+}

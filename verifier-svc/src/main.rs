@@ -1,0 +1,32 @@
+//! `espalier-verifier`: hosts one target model.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::thread::available_parallelism;
+
+use clap::Parser;
+use espalier_service_kit::{Telemetry, bind, chain, signal};
+use espalier_verifier::{Args, Config, Target, serve};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+    let processors = available_parallelism()?.get();
+    let config = Config::from_args(&args, processors)?;
+    let _telemetry = Telemetry::install("espalier-verifier", &args.telemetry)?;
+    let stop = signal()?;
+    let bound = bind(args.listen).await?;
+    let target = tokio::task::spawn_blocking(move || Target::load(&config, |_, _| {})).await??;
+    tracing::info!(target = target.card().name, address = bound.url(), "ready");
+    serve(bound, target, stop).await?;
+    Ok(())
+}

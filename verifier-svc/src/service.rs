@@ -1,0 +1,79 @@
+//! The `Verifier` service.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
+use espalier_proto::{FILE_DESCRIPTOR_SET, SequenceBounds, pb};
+use espalier_service_kit::{Bound, ServeError};
+use espalier_speculation::TreeBounds;
+use futures::{Stream, StreamExt, stream};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::conversation::Conversation;
+use crate::target::Target;
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Serves a target until `shutdown` is ready, or its engine stops by itself.
+///
+/// # Errors
+/// [`ServeError`]; an engine that stopped by itself is logged.
+pub async fn serve(
+    bound: Bound,
+    target: Target,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ServeError> {
+    let target = Arc::new(target);
+    let service = Service { target: Arc::clone(&target) };
+    let stop = async move {
+        tokio::select! {
+            () = shutdown => {}
+            () = target.engine.stopped() => tracing::error!("the engine has stopped"),
+        }
+    };
+    bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, stop).await
+}
+
+struct Service {
+    target: Arc<Target>,
+}
+
+impl Service {
+    fn bounds(&self) -> (SequenceBounds, TreeBounds) {
+        let card = &self.target.card;
+        let sequence = card.bounds();
+        let tree = TreeBounds { vocab: sequence.vocab, max_nodes: card.tree_nodes_max, max_depth: card.tree_nodes_max };
+        (sequence, tree)
+    }
+}
+
+#[tonic::async_trait]
+impl Verifier for Service {
+    type FetchTokenizerStream = Answers<pb::FetchTokenizerResponse>;
+    type VerifyStream = Answers<pb::VerifyResponse>;
+
+    async fn describe(
+        &self,
+        _: Request<pb::DescribeVerifierRequest>,
+    ) -> Result<Response<pb::DescribeVerifierResponse>, Status> {
+        Ok(Response::new(self.target.card.clone().into()))
+    }
+
+    async fn fetch_tokenizer(
+        &self,
+        _: Request<pb::FetchTokenizerRequest>,
+    ) -> Result<Response<Self::FetchTokenizerStream>, Status> {
+        let chunks = self.target.files.clone().into_chunks();
+        Ok(Response::new(stream::iter(chunks.map(Ok)).boxed()))
+    }
+
+    async fn verify(
+        &self,
+        request: Request<Streaming<pb::VerifyRequest>>,
+    ) -> Result<Response<Self::VerifyStream>, Status> {
+        let conversation = Conversation::open(&self.target.engine, request.into_inner(), self.bounds()).await?;
+        Ok(Response::new(conversation.into_stream().boxed()))
+    }
+}

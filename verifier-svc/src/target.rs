@@ -1,0 +1,93 @@
+//! A target model, loaded and measured.
+
+use std::io;
+use std::sync::Arc;
+
+use espalier_model::{Checkpoint, Decoder, LoadOptions, ModelError, Workspace};
+use espalier_proto::{TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
+use espalier_text::{TextError, Tokenizer};
+use thiserror::Error;
+
+use crate::config::Config;
+use crate::engine::{Engine, calibrate};
+
+/// Why a target could not be loaded.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The model's files are at fault.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The tokenizer's files are at fault.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The tokenizer knows tokens that the model does not.
+    #[error("the tokenizer has {tokens} tokens, the model only {vocab}")]
+    Vocabulary {
+        /// Tokens of the tokenizer.
+        tokens: usize,
+        /// Tokens of the model.
+        vocab: usize,
+    },
+    /// The tokenizer's files are too large to be sent.
+    #[error("the tokenizer's files have {bytes} bytes, beyond the limit of {TOKENIZER_BYTES_MAX}")]
+    TokenizerSize {
+        /// Their size.
+        bytes: usize,
+    },
+    /// The engine's thread could not be started.
+    #[error("the engine's thread could not be started")]
+    Thread(#[source] io::Error),
+}
+
+/// A target model, loaded, measured, and at work on its own thread.
+#[derive(Debug)]
+pub struct Target {
+    pub(crate) card: VerifierCard,
+    pub(crate) files: TokenizerFiles,
+    pub(crate) engine: Engine,
+}
+
+impl Target {
+    /// Loads the model, measures it, and starts its thread. This takes seconds
+    /// and blocks; `progress` hears `(layers packed, layers in all)`.
+    ///
+    /// # Errors
+    /// [`LoadError`] says which file is wrong, and how.
+    pub fn load(config: &Config, progress: impl FnMut(usize, usize)) -> Result<Self, LoadError> {
+        let checkpoint = Checkpoint::open(&config.model)?;
+        let tokenizer = Tokenizer::open(&config.model)?;
+        let files = tokenizer_files(&tokenizer)?;
+        let (tokens, vocab) = (tokenizer.vocab_size(), checkpoint.config.vocab);
+        if tokens > vocab {
+            return Err(LoadError::Vocabulary { tokens, vocab });
+        }
+        let decoder = Decoder::load_with_progress(&checkpoint, &LoadOptions::default(), progress)?;
+        let mut work = Workspace::new(config.threads);
+        let costs = calibrate(&decoder, &mut work)?;
+        let card = VerifierCard {
+            name: config.name.clone(),
+            vocabulary: Vocabulary { size: vocab, fingerprint: tokenizer.fingerprint().to_owned() },
+            context: decoder.config().context,
+            tree_nodes_max: config.tree_nodes_max,
+            sequences_max: config.sequences_max,
+            end_tokens: decoder.config().eos.clone(),
+            costs,
+        };
+        let engine = Engine::start(Arc::new(decoder), work, config.sequences_max).map_err(LoadError::Thread)?;
+        Ok(Self { card, files, engine })
+    }
+
+    /// What the target says of itself.
+    pub fn card(&self) -> &VerifierCard {
+        &self.card
+    }
+}
+
+fn tokenizer_files(tokenizer: &Tokenizer) -> Result<TokenizerFiles, LoadError> {
+    let parts = tokenizer.parts().clone();
+    let files = TokenizerFiles { tokenizer: parts.tokenizer, config: parts.config, chat_template: parts.chat_template };
+    match files.bytes() {
+        bytes if bytes > TOKENIZER_BYTES_MAX => Err(LoadError::TokenizerSize { bytes }),
+        _ => Ok(files),
+    }
+}

@@ -1,0 +1,302 @@
+//! A verifier over real gRPC, with a real model.
+
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use espalier_proto::pb::verifier_client::VerifierClient;
+use espalier_proto::{
+    DrafterEvent, Fault, FaultKind, Grant, Open, Party, SequenceId, TokenizerCollector, VerifierCard, pb,
+};
+use espalier_round::{
+    Driver, EVENTS_MAX, Event, Feedback, Grants, Ngram, Plain, Proposed, Proposer, RemoteVerifier, Sequence, Verifier,
+};
+use espalier_service_kit::{bind, channel};
+use espalier_speculation::{FinishReason, NgramLimits, Sampling, Token, Tree};
+use espalier_text::{Parts, Tokenizer};
+use espalier_verifier::{Args, Config, Target, serve};
+use tokio::sync::mpsc;
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+fn model() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/small")
+}
+
+/// Starts a verifier of the small model; it runs until the test ends.
+async fn start(args: &[&str]) -> Channel {
+    let model = model();
+    let fixed = ["verifier", "--model", model.to_str().unwrap(), "--threads", "1"];
+    let args = Args::parse_from(fixed.iter().chain(args));
+    let config = Config::from_args(&args, 1).unwrap();
+    let target = tokio::task::spawn_blocking(move || Target::load(&config, |_, _| {})).await.unwrap().unwrap();
+    let bound = bind(ANY_PORT).await.unwrap();
+    let channel = channel(&bound.url()).unwrap();
+    tokio::spawn(serve(bound, target, std::future::pending()));
+    channel
+}
+
+/// A prompt and what the model says to it greedily, as another implementation computed it.
+struct Golden {
+    prompt: Vec<Token>,
+    answer: Vec<Token>,
+}
+
+fn golden(count: usize) -> Vec<Golden> {
+    let lines = std::fs::read_to_string(model().join("greedy.jsonl")).unwrap();
+    let tokens = |value: &serde_json::Value| -> Vec<Token> { serde_json::from_value(value.clone()).unwrap() };
+    let read = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        Golden { prompt: tokens(&line["prompt_ids"]), answer: tokens(&line["greedy_ids"]) }
+    };
+    lines.lines().take(count).map(read).collect()
+}
+
+/// So many tokens of real text.
+fn long_prompt(count: usize) -> Vec<Token> {
+    let prompts: Vec<Token> = golden(24).into_iter().flat_map(|golden| golden.prompt).collect();
+    prompts.into_iter().cycle().take(count).collect()
+}
+
+fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
+    Open {
+        sequence: SequenceId::from(id),
+        committed: committed.to_vec(),
+        sampling: Sampling::greedy(),
+        max_tokens,
+        stop_tokens: vec![],
+    }
+}
+
+async fn opened(channel: &Channel, open: Open) -> Result<RemoteVerifier, Fault> {
+    RemoteVerifier::open(channel.clone(), open, MetadataMap::new()).await
+}
+
+/// Runs a sequence to its end.
+async fn text_of(channel: &Channel, open: Open, proposer: impl Proposer) -> (Vec<Token>, FinishReason) {
+    let sequence = Sequence::new(open.committed.clone(), open.max_tokens);
+    let verifier = opened(channel, open).await.unwrap();
+    let grants = Grants::new();
+    grants.add(Grant::new(1024).unwrap()).unwrap();
+    let (events, mut read) = mpsc::channel::<Event>(EVENTS_MAX);
+    let follow = async {
+        let mut text = Vec::new();
+        loop {
+            match read.recv().await.unwrap().unwrap() {
+                DrafterEvent::Round(report) => text.extend(report.tokens),
+                DrafterEvent::Finished(reason) => return (text, reason),
+            }
+        }
+    };
+    tokio::join!(Driver::new(sequence, proposer, verifier).run(grants, events), follow).1
+}
+
+/// Proposes what is known to come, `depth` tokens of it, with wrong branches
+/// beside and below them.
+struct Prophet {
+    whole: Vec<Token>,
+    depth: usize,
+}
+
+impl Proposer for Prophet {
+    async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
+        let mut tree = Tree::new();
+        let mut above = 0;
+        for &token in self.whole.iter().skip(sequence.committed().len()).take(self.depth) {
+            tree.push(above, (token + 1) % 4096, 0.25).unwrap();
+            let right = tree.push(above, token, 0.5).unwrap();
+            tree.push(above, (token + 2) % 4096, 0.125).unwrap();
+            above = right;
+        }
+        Ok(Proposed::whole(tree))
+    }
+
+    async fn observe(&mut self, _: &Feedback<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+fn prophet(prompt: &[Token], answer: &[Token], depth: usize) -> Prophet {
+    Prophet { whole: [prompt, answer].concat(), depth }
+}
+
+fn ngram() -> Ngram {
+    Ngram::new(vec![], NgramLimits::default())
+}
+
+#[tokio::test]
+async fn plain_decoding_says_what_another_implementation_says() {
+    let channel = start(&[]).await;
+    for (id, golden) in (0..).zip(golden(4)) {
+        let (text, _) = text_of(&channel, open(id, &golden.prompt, golden.answer.len()), Plain).await;
+        assert_eq!(text, golden.answer);
+    }
+}
+
+#[tokio::test]
+async fn the_text_is_the_same_whatever_is_proposed() {
+    let channel = start(&[]).await;
+    let Golden { prompt, answer } = golden(1).remove(0);
+    for depth in [1, 3, 8] {
+        let open = open(depth as u128, &prompt, answer.len());
+        assert_eq!(text_of(&channel, open, prophet(&prompt, &answer, depth)).await.0, answer);
+    }
+    let open = open(99, &prompt, answer.len());
+    assert_eq!(text_of(&channel, open, ngram()).await.0, answer);
+}
+
+#[tokio::test]
+async fn a_seed_decides_the_text_whatever_is_proposed() {
+    let channel = start(&[]).await;
+    let prompt = golden(1).remove(0).prompt;
+    let sampling = |seed| Sampling::new(0.8, 50, 0.95, seed).unwrap();
+    let seeded = |id, seed| Open { sampling: sampling(seed), ..open(id, &prompt, 40) };
+    let (text, _) = text_of(&channel, seeded(1, 7), Plain).await;
+    assert_eq!(text_of(&channel, seeded(2, 7), ngram()).await.0, text);
+    assert_eq!(text_of(&channel, seeded(3, 7), prophet(&prompt, &text, 5)).await.0, text);
+    assert_ne!(text_of(&channel, seeded(4, 8), Plain).await.0, text);
+}
+
+#[tokio::test]
+async fn sequences_do_not_disturb_each_other() {
+    let channel = start(&[]).await;
+    let golden = golden(6);
+    let run = |id: usize| {
+        let (channel, Golden { prompt, answer }) = (channel.clone(), &golden[id]);
+        async move {
+            let open = open(id as u128, prompt, answer.len());
+            match id % 3 {
+                0 => text_of(&channel, open, Plain).await.0,
+                1 => text_of(&channel, open, ngram()).await.0,
+                _ => text_of(&channel, open, prophet(prompt, answer, id)).await.0,
+            }
+        }
+    };
+    let texts = futures::future::join_all((0..golden.len()).map(run)).await;
+    for (text, golden) in texts.iter().zip(&golden) {
+        assert_eq!(text, &golden.answer);
+    }
+}
+
+#[tokio::test]
+async fn a_long_prompt_is_read_in_pieces() {
+    let channel = start(&[]).await;
+    let prompt = long_prompt(1500);
+    let (text, _) = text_of(&channel, open(1, &prompt, 16), Plain).await;
+    let grown: Vec<Token> = prompt.iter().chain(&text[..8]).copied().collect();
+    assert_eq!(text_of(&channel, open(2, &grown, 8), ngram()).await.0, text[8..]);
+}
+
+#[tokio::test]
+async fn a_stop_token_ends_the_text_exactly_there() {
+    let channel = start(&[]).await;
+    let Golden { prompt, answer } = golden(1).remove(0);
+    let stop = answer[10];
+    let end = answer.iter().position(|token| *token == stop).unwrap();
+    let open = Open { stop_tokens: vec![stop], ..open(1, &prompt, answer.len()) };
+    let (text, reason) = text_of(&channel, open, prophet(&prompt, &answer, 8)).await;
+    assert_eq!((text.as_slice(), reason), (&answer[..=end], FinishReason::Stop));
+}
+
+#[tokio::test]
+async fn the_last_tokens_of_the_context_can_be_used() {
+    let channel = start(&[]).await;
+    let prompt = long_prompt(2040);
+    let (text, reason) = text_of(&channel, open(1, &prompt, 8), Plain).await;
+    assert_eq!((text.len(), reason), (8, FinishReason::Length));
+    assert_eq!(text_of(&channel, open(2, &prompt, 8), prophet(&prompt, &text, 8)).await.0, text);
+}
+
+#[tokio::test]
+async fn a_verifier_describes_itself_and_hands_out_its_tokenizer() {
+    let channel = start(&["--name", "tiny", "--tree-nodes-max", "9"]).await;
+    let mut client = VerifierClient::new(channel);
+    let card = client.describe(pb::DescribeVerifierRequest {}).await.unwrap().into_inner();
+    let card = VerifierCard::try_from(card).unwrap();
+    assert_eq!((card.name.as_str(), card.context, card.tree_nodes_max), ("tiny", 2048, 9));
+    assert_eq!(card.end_tokens, [2]);
+    assert_eq!(card.costs.iter().map(|cost| cost.rows).collect::<Vec<_>>(), [1, 2, 4, 8, 16]);
+
+    let mut pieces = client.fetch_tokenizer(pb::FetchTokenizerRequest {}).await.unwrap().into_inner();
+    let mut collector = TokenizerCollector::default();
+    while let Some(piece) = pieces.message().await.unwrap() {
+        collector.add(&piece).unwrap();
+    }
+    let files = collector.finish().unwrap();
+    let parts = Parts { tokenizer: files.tokenizer, config: files.config, chat_template: files.chat_template };
+    assert_eq!(Tokenizer::from_parts(parts).unwrap().fingerprint(), card.vocabulary.fingerprint);
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_is_refused_with_the_reason() {
+    let channel = start(&[]).await;
+    let cases = [
+        (open(1, &[], 5), "committed is empty"),
+        (open(1, &[1], 0), "max_tokens is 0, below the minimum of 1"),
+        (open(1, &[4096], 5), "committed holds token 4096, beyond the vocabulary of 4096"),
+        (open(1, &[1], 2048), "1 tokens and 2048 more exceed the context of 2048"),
+    ];
+    for (open, reason) in cases {
+        let fault = opened(&channel, open).await.unwrap_err();
+        assert_eq!((fault.party, fault.kind), (Party::Client, FaultKind::BadInput));
+        assert_eq!(fault.message, reason);
+    }
+}
+
+#[tokio::test]
+async fn a_tree_out_of_order_or_too_large_ends_the_stream_with_the_reason() {
+    let channel = start(&["--tree-nodes-max", "2"]).await;
+    let mut verifier = opened(&channel, open(1, &[1, 3], 5)).await.unwrap();
+    verifier.submit(1, &Tree::new()).await.unwrap();
+    let fault = verifier.outcome().await.unwrap_err();
+    assert_eq!(fault.message, "the tree of round 1 came where round 0 is next");
+
+    let mut verifier = opened(&channel, open(2, &[1, 3], 5)).await.unwrap();
+    let mut tree = Tree::new();
+    (0..3).for_each(|token| drop(tree.push(0, token, 0.5).unwrap()));
+    verifier.submit(0, &tree).await.unwrap();
+    let fault = verifier.outcome().await.unwrap_err();
+    assert_eq!(fault.message, "a tree of 3 nodes exceeds the limit of 2");
+    assert_eq!(fault.kind, FaultKind::BadInput);
+}
+
+#[tokio::test]
+async fn a_full_verifier_refuses_at_once_and_a_dropped_stream_makes_room() {
+    let channel = start(&["--sequences-max", "1"]).await;
+    let first = opened(&channel, open(1, &[1, 3], 5)).await.unwrap();
+    let fault = opened(&channel, open(2, &[1, 3], 5)).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Overloaded);
+    assert!(fault.retry_after.is_some());
+    drop(first);
+    let again = async {
+        while opened(&channel, open(2, &[1, 3], 5)).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), again).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_sequence_that_is_opened_again_goes_on_there() {
+    let channel = start(&[]).await;
+    let Golden { prompt, answer } = golden(1).remove(0);
+    let mut first = opened(&channel, open(1, &prompt, answer.len())).await.unwrap();
+    assert_eq!(first.reused_prefix(), 0);
+    first.submit(0, &Tree::new()).await.unwrap();
+    let token = first.outcome().await.unwrap().tokens[0];
+    assert_eq!(token, answer[0]);
+
+    let grown = [prompt.as_slice(), &answer[..1]].concat();
+    let second = opened(&channel, open(1, &grown, answer.len() - 1)).await.unwrap();
+    assert_eq!(second.reused_prefix(), prompt.len());
+    let fault = first.outcome().await.unwrap_err();
+    assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::LostSequence));
+    drop((first, second));
+    let text = text_of(&channel, open(1, &grown, answer.len() - 1), Plain).await.0;
+    assert_eq!(text, answer[1..]);
+}
