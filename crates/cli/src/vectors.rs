@@ -13,10 +13,13 @@ use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::args::Folder;
+use crate::error::CliError;
+use crate::{Verdict, report};
 use toy::Models;
 
 /// Greatest absolute difference between an expected float and a found one.
@@ -33,7 +36,7 @@ type Check = fn(&Models, Value) -> Result<(), String>;
 
 /// Why vectors could not be run at all.
 #[derive(Debug, thiserror::Error)]
-pub enum VectorsError {
+pub(crate) enum VectorsError {
     /// A folder or file could not be read.
     #[error("{path} cannot be read")]
     Read {
@@ -68,32 +71,38 @@ pub enum VectorsError {
 
 /// How the cases of a folder went.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     files: Vec<FileReport>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct FileReport {
-    name: String,
+    file: String,
     passed: usize,
-    /// Case and difference.
-    failed: Vec<(String, String)>,
+    failed: Vec<Failure>,
     skipped: usize,
+}
+
+/// A case that gave something else than expected.
+#[derive(Debug, Serialize)]
+struct Failure {
+    case: String,
+    fault: String,
 }
 
 impl Report {
     /// Cases that gave what was expected.
-    pub fn passed(&self) -> usize {
+    pub(crate) fn passed(&self) -> usize {
         self.files.iter().map(|file| file.passed).sum()
     }
 
     /// Cases that gave something else.
-    pub fn failed(&self) -> usize {
+    pub(crate) fn failed(&self) -> usize {
         self.files.iter().map(|file| file.failed.len()).sum()
     }
 
     /// Cases about what this build does not have.
-    pub fn skipped(&self) -> usize {
+    pub(crate) fn skipped(&self) -> usize {
         self.files.iter().map(|file| file.skipped).sum()
     }
 }
@@ -110,13 +119,24 @@ impl Display for Report {
 
 impl Display for FileReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.name)?;
+        write!(f, "{}: ", self.file)?;
         if self.skipped > 0 {
             return write!(f, "{} skipped, not built yet", self.skipped);
         }
         write!(f, "{} passed, {} failed", self.passed, self.failed.len())?;
-        self.failed.iter().try_for_each(|(id, what)| write!(f, "\n  {id}: {what}"))
+        self.failed.iter().try_for_each(|Failure { case, fault }| write!(f, "\n  {case}: {fault}"))
     }
+}
+
+/// The command: good if no case fails; what is not built is skipped.
+pub(crate) fn run(args: &Folder) -> Result<Verdict, CliError> {
+    let found = check(&args.folder)?;
+    if args.json {
+        found.files.iter().for_each(report::json);
+    } else {
+        anstream::println!("{found}");
+    }
+    Ok((found.failed() == 0).into())
 }
 
 /// Runs every vector file in `dir`, in the order of their names.
@@ -124,7 +144,7 @@ impl Display for FileReport {
 /// # Errors
 /// A folder or file that cannot be read or is not one of vectors. A case that fails, even one
 /// that makes no sense, is no error but part of the report.
-pub fn check(dir: &Path) -> Result<Report, VectorsError> {
+pub(crate) fn check(dir: &Path) -> Result<Report, VectorsError> {
     let files = json_files(dir)?;
     let models = match files.iter().find(|file| name_of(file) == MODELS) {
         Some(file) => read(file)?,
@@ -170,7 +190,7 @@ fn check_file(models: &Models, path: &Path) -> Result<FileReport, VectorsError> 
 }
 
 fn check_cases(models: &Models, name: &str, cases: Vec<Value>) -> FileReport {
-    let mut report = FileReport { name: name.to_owned(), passed: 0, failed: Vec::new(), skipped: 0 };
+    let mut report = FileReport { file: name.to_owned(), passed: 0, failed: Vec::new(), skipped: 0 };
     let Some(check) = check_for(name) else {
         report.skipped = cases.len();
         return report;
@@ -179,7 +199,7 @@ fn check_cases(models: &Models, name: &str, cases: Vec<Value>) -> FileReport {
         let id = case["id"].as_str().unwrap_or("a case without an id").to_owned();
         match check(models, case) {
             Ok(()) => report.passed += 1,
-            Err(what) => report.failed.push((id, what)),
+            Err(fault) => report.failed.push(Failure { case: id, fault }),
         }
     }
     report

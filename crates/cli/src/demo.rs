@@ -1,0 +1,78 @@
+//! The demonstration: two targets served by one drafter, compared with plain decoding.
+
+use espalier_proto::GenerationRequest;
+
+use crate::Verdict;
+use crate::args::SystemArgs;
+use crate::bench::decode::{Comparison, compare};
+use crate::client::{Client, Form, request};
+use crate::error::CliError;
+use crate::system::{Plan, System, demo_decoding};
+use crate::{generate, report};
+
+/// A problem of GSM8K's test set (MIT licence, openai/grade-school-math).
+const QUESTION: &str = "Carla is downloading a 200 GB file. Normally she can download 2 GB/minute, but 40% of the way \
+    through the download, Windows forces a restart to install updates, which takes 20 minutes. Then Carla has to \
+    restart the download from the beginning. How load does it take to download the file?";
+
+const TARGETS: [&str; 2] = ["small", "medium"];
+
+pub(crate) async fn run(system: &SystemArgs) -> Result<Verdict, CliError> {
+    let running = System::start(&Plan::for_demo(&TARGETS, system)?).await?;
+    let verdict = show(&running).await;
+    running.stop().await?;
+    verdict
+}
+
+async fn show(running: &System) -> Result<Verdict, CliError> {
+    let mut client = running.client()?;
+    anstream::println!("{}", report::styled(report::FAINT, QUESTION));
+    let mut compared = Vec::new();
+    for target in TARGETS {
+        anstream::println!("\n{target}, {} drafted by another model:", report::styled(report::DRAFTED, "green tokens"));
+        let request = ask(target)?;
+        client.generate(request.clone(), generate::show).await?;
+        anstream::println!();
+        compared.push(measure(&mut client, request).await?);
+    }
+    anstream::println!("\n{}", table(&compared));
+    Ok(compared.iter().all(Comparison::identical).into())
+}
+
+fn ask(target: &str) -> Result<GenerationRequest, CliError> {
+    request(target, QUESTION, Form::Chat, &demo_decoding())
+}
+
+/// Plain and speculative decoding in turns.
+async fn measure(client: &mut Client, request: GenerationRequest) -> Result<Comparison, CliError> {
+    const TURNS: usize = 5;
+    compare(client, &vec![request; TURNS], |_| {}).await
+}
+
+fn table(compared: &[Comparison]) -> comfy_table::Table {
+    let header = [
+        "target",
+        "drafter",
+        "tokens",
+        "rounds",
+        "tau",
+        "tokens/s",
+        "plain tokens/s",
+        "speed-up",
+        "identical to plain decoding",
+    ];
+    let rows = compared.iter().map(|target| {
+        vec![
+            target.target.clone(),
+            target.drafter.clone(),
+            (target.tokens / target.prompts).to_string(),
+            (target.rounds as usize / target.prompts).to_string(),
+            report::figure(Some(target.tau), 2),
+            report::figure(Some(target.speculative_tokens_per_second), 0),
+            report::figure(Some(target.plain_tokens_per_second), 0),
+            format!("{}x", report::figure(Some(target.speedup), 2)),
+            report::yes(target.identical()),
+        ]
+    });
+    report::table(&header, rows)
+}

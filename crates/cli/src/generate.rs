@@ -1,0 +1,137 @@
+//! `espalier generate`.
+
+use std::io::Write;
+
+use espalier_speculation::FinishReason;
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::args::{Generate, SystemArgs};
+use crate::client::{Answer, Client, Form, request};
+use crate::error::CliError;
+use crate::system::{Plan, System};
+use crate::{prompts, report};
+
+/// One prompt's answer, as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    target: &'a str,
+    drafter: &'a str,
+    policy: &'a str,
+    prompt_tokens: usize,
+    token_ids: Vec<u32>,
+    text: String,
+    finish_reason: &'static str,
+    rounds: u64,
+    drafted: u64,
+    accepted: u64,
+    tau: Option<f64>,
+    accepted_by_depth: &'a [u64],
+    elapsed_ms: f64,
+    tokens_per_second: f64,
+}
+
+/// The name of a reason as OpenAI's and others' interfaces spell it.
+pub(crate) fn reason_name(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(target: &'a str, answer: &'a Answer) -> Self {
+        let completion = &answer.completion;
+        let speculation = &completion.speculation;
+        Self {
+            target,
+            drafter: &speculation.drafter,
+            policy: &speculation.policy,
+            prompt_tokens: completion.prompt_tokens,
+            token_ids: answer.ids(),
+            text: answer.text(),
+            finish_reason: reason_name(completion.reason),
+            rounds: speculation.rounds,
+            drafted: speculation.drafted,
+            accepted: speculation.accepted,
+            tau: speculation.tau,
+            accepted_by_depth: &speculation.accepted_by_depth,
+            elapsed_ms: answer.elapsed.as_secs_f64() * 1e3,
+            tokens_per_second: answer.tokens_per_second(),
+        }
+    }
+}
+
+pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict, CliError> {
+    let prompts = match (&args.prompts, &args.prompt) {
+        (Some(file), _) => prompts::read(file, args.limit.map(usize::from))?,
+        (None, prompt) => prompt.iter().cloned().collect(),
+    };
+    // What is wrong with the request is said before anything is loaded.
+    let form = if args.raw { Form::Raw } else { Form::Chat };
+    request(&args.target, "", form, &args.decoding)?;
+    match &args.gateway {
+        Some(gateway) => {
+            let mut client = Client::new(gateway)?;
+            answer_all(&mut client, (&args.target, args.decoding.drafter.as_deref()), &prompts, args).await
+        }
+        None => {
+            let plan = Plan::for_decoding(&args.target, &args.decoding, system)?;
+            let running = System::start(&plan).await?;
+            let names = (plan.target_name(), running.drafter_name(&plan));
+            let verdict = answer_all(&mut running.client()?, names, &prompts, args).await;
+            running.stop().await?;
+            verdict
+        }
+    }
+}
+
+async fn answer_all(
+    client: &mut Client,
+    (target, drafter): (&str, Option<&str>),
+    prompts: &[String],
+    args: &Generate,
+) -> Result<Verdict, CliError> {
+    let form = if args.raw { Form::Raw } else { Form::Chat };
+    for (i, prompt) in prompts.iter().enumerate() {
+        let mut request = request(target, prompt, form, &args.decoding)?;
+        request.drafter = drafter.filter(|_| request.speculate).map(str::to_owned);
+        if args.json {
+            let answer = client.generate(request, |_| {}).await?;
+            report::json(&Line::new(target, &answer));
+            continue;
+        }
+        if prompts.len() > 1 {
+            anstream::println!("{}", report::styled(report::FAINT, format!("[{}/{}]", i + 1, prompts.len())));
+        }
+        let answer = client.generate(request, show).await?;
+        anstream::println!("{}", answer.completion.text);
+        anstream::eprintln!("{}", report::styled(report::FAINT, summary(&answer)));
+    }
+    Ok(Verdict::Good)
+}
+
+/// Prints tokens as they come, those of the drafter marked.
+pub(crate) fn show(tokens: &[espalier_proto::GeneratedToken]) {
+    let mut out = anstream::stdout().lock();
+    for token in tokens {
+        let piece = if token.drafted { report::styled(report::DRAFTED, &token.text) } else { token.text.clone() };
+        // Whoever closed the output does not want the rest of it.
+        let _ = write!(out, "{piece}");
+    }
+    let _ = out.flush();
+}
+
+/// An answer's figures in one line.
+pub(crate) fn summary(answer: &Answer) -> String {
+    let speculation = &answer.completion.speculation;
+    format!(
+        "{} tokens in {} rounds, {} tokens a round, {:.0} tokens/s, drafter {}, {}",
+        answer.tokens.len(),
+        speculation.rounds,
+        report::figure(speculation.tau, 2),
+        answer.tokens_per_second(),
+        speculation.drafter,
+        reason_name(answer.completion.reason),
+    )
+}
