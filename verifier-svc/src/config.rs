@@ -19,7 +19,7 @@ const THREADS_LIMIT: usize = 1024;
 
 /// Hosts a target model and verifies candidate trees.
 #[derive(Debug, Clone, Parser)]
-#[command(version)]
+#[command(name = "espalier-verifier", version)]
 pub struct Args {
     /// The model's folder, in Hugging Face format
     #[arg(long, env = "ESPALIER_VERIFIER_MODEL", value_name = "DIR")]

@@ -13,7 +13,7 @@ async fn main() -> ExitCode {
     match run(Args::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", chain(error.as_ref()));
+            eprintln!("espalier-verifier: {}", chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }
@@ -26,7 +26,7 @@ async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let stop = signal()?;
     let bound = bind(args.listen).await?;
     let target = tokio::task::spawn_blocking(move || Target::load(&config, |_, _| {})).await??;
-    tracing::info!(target = target.card().name, address = bound.url(), "ready");
-    serve(bound, target, stop).await?;
+    println!("verifier of {} on {}", target.card().name, bound.url());
+    serve(target, bound, stop).await?;
     Ok(())
 }

@@ -21,8 +21,8 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 /// # Errors
 /// [`ServeError`]; an engine that stopped by itself is logged.
 pub async fn serve(
-    bound: Bound,
     target: Target,
+    bound: Bound,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
     let target = Arc::new(target);

@@ -37,7 +37,7 @@ async fn start(args: &[&str]) -> Channel {
     let target = tokio::task::spawn_blocking(move || Target::load(&config, |_, _| {})).await.unwrap().unwrap();
     let bound = bind(ANY_PORT).await.unwrap();
     let channel = channel(&bound.url()).unwrap();
-    tokio::spawn(serve(bound, target, std::future::pending()));
+    tokio::spawn(serve(target, bound, std::future::pending()));
     channel
 }
 
@@ -258,7 +258,9 @@ async fn a_tree_out_of_order_or_too_large_ends_the_stream_with_the_reason() {
 
     let mut verifier = opened(&channel, open(2, &[1, 3], 5)).await.unwrap();
     let mut tree = Tree::new();
-    (0..3).for_each(|token| drop(tree.push(0, token, 0.5).unwrap()));
+    for token in 0..3 {
+        tree.push(0, token, 0.5).unwrap();
+    }
     verifier.submit(0, &tree).await.unwrap();
     let fault = verifier.outcome().await.unwrap_err();
     assert_eq!(fault.message, "a tree of 3 nodes exceeds the limit of 2");

@@ -145,6 +145,22 @@ pub(crate) struct Decoding {
     pub(crate) no_speculation: bool,
 }
 
+impl Decoding {
+    /// Greedy decoding of at most `max_tokens`, everything else as usual.
+    pub(crate) fn greedy(max_tokens: u32) -> Self {
+        Self {
+            max_tokens,
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            seed: 0,
+            policy: None,
+            drafter: None,
+            no_speculation: false,
+        }
+    }
+}
+
 /// The policies' own help.
 fn policy_help() -> String {
     format!("How trees are grown: a policy, with parameters if wanted.\n\n{}", espalier_speculation::policy_help())

@@ -1,13 +1,15 @@
 //! The demonstration: two targets served by one drafter, compared with plain decoding.
 
+use espalier_client::Client;
 use espalier_proto::GenerationRequest;
 
 use crate::Verdict;
-use crate::args::SystemArgs;
+use crate::args::{Decoding, SystemArgs};
 use crate::bench::decode::{Comparison, compare};
-use crate::client::{Client, Form, request};
 use crate::error::CliError;
-use crate::system::{Plan, System, demo_decoding};
+use crate::models::{DEFAULT_DRAFTER, DrafterChoice};
+use crate::request::{Form, request};
+use crate::system::{plan, start};
 use crate::{generate, report};
 
 /// A problem of GSM8K's test set (MIT licence, openai/grade-school-math).
@@ -18,14 +20,14 @@ const QUESTION: &str = "Carla is downloading a 200 GB file. Normally she can dow
 const TARGETS: [&str; 2] = ["small", "medium"];
 
 pub(crate) async fn run(system: &SystemArgs) -> Result<Verdict, CliError> {
-    let running = System::start(&Plan::for_demo(&TARGETS, system)?).await?;
-    let verdict = show(&running).await;
+    let drafter = DrafterChoice::parse(DEFAULT_DRAFTER, system)?;
+    let running = start(plan(&TARGETS, &drafter, system)?).await?;
+    let verdict = show(Client::new(running.gateway())?).await;
     running.stop().await?;
     verdict
 }
 
-async fn show(running: &System) -> Result<Verdict, CliError> {
-    let mut client = running.client()?;
+async fn show(mut client: Client) -> Result<Verdict, CliError> {
     anstream::println!("{}", report::styled(report::FAINT, QUESTION));
     let mut compared = Vec::new();
     for target in TARGETS {
@@ -40,7 +42,7 @@ async fn show(running: &System) -> Result<Verdict, CliError> {
 }
 
 fn ask(target: &str) -> Result<GenerationRequest, CliError> {
-    request(target, QUESTION, Form::Chat, &demo_decoding())
+    request(target, QUESTION, Form::Chat, &Decoding::greedy(128))
 }
 
 /// Plain and speculative decoding in turns.

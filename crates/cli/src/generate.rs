@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
+use espalier_client::{Answer, Client};
 use espalier_speculation::FinishReason;
 use serde::Serialize;
 
 use crate::Verdict;
 use crate::args::{Generate, SystemArgs};
-use crate::client::{Answer, Client, Form, request};
 use crate::error::CliError;
-use crate::system::{Plan, System};
+use crate::request::{Form, request};
+use crate::system::Local;
 use crate::{prompts, report};
 
 /// One prompt's answer, as JSON.
@@ -76,11 +77,10 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
             answer_all(&mut client, (&args.target, args.decoding.drafter.as_deref()), &prompts, args).await
         }
         None => {
-            let plan = Plan::for_decoding(&args.target, &args.decoding, system)?;
-            let running = System::start(&plan).await?;
-            let names = (plan.target_name(), running.drafter_name(&plan));
-            let verdict = answer_all(&mut running.client()?, names, &prompts, args).await;
-            running.stop().await?;
+            let local = Local::start(&args.target, &args.decoding, system).await?;
+            let names = (local.target.as_str(), local.drafter.as_deref());
+            let verdict = answer_all(&mut local.client()?, names, &prompts, args).await;
+            local.stop().await?;
             verdict
         }
     }

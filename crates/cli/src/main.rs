@@ -2,7 +2,6 @@
 
 mod args;
 mod bench;
-mod client;
 mod demo;
 mod error;
 mod generate;
@@ -10,6 +9,7 @@ mod golden;
 mod models;
 mod prompts;
 mod report;
+mod request;
 mod serve;
 mod system;
 mod vectors;
@@ -20,6 +20,7 @@ use clap::Parser;
 
 use args::{Args, Bench, Command};
 use error::CliError;
+use espalier_service_kit::Telemetry;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -57,14 +58,20 @@ impl From<Verdict> for ExitCode {
 }
 
 fn run(args: Args) -> Result<Verdict, CliError> {
-    let _telemetry = system::telemetry(&args.telemetry)?;
+    let _telemetry = Telemetry::install("espalier", &args.telemetry)?;
     match args.command {
-        None => system::block_on(demo::run(&args.system)),
-        Some(Command::Serve(serve)) => system::block_on(serve::run(&args.system, &serve)),
-        Some(Command::Generate(generate)) => system::block_on(generate::run(&args.system, &generate)),
+        None => block_on(demo::run(&args.system)),
+        Some(Command::Serve(serve)) => block_on(serve::run(&args.system, &serve)),
+        Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Golden(folder)) => golden::run(&folder),
         Some(Command::Vectors(folder)) => vectors::run(&folder),
         Some(Command::Bench(Bench::Kernels(kernels))) => bench::kernels::run(&args.system, &kernels),
-        Some(Command::Bench(Bench::Decode(decode))) => system::block_on(bench::decode::run(&args.system, &decode)),
+        Some(Command::Bench(Bench::Decode(decode))) => block_on(bench::decode::run(&args.system, &decode)),
     }
+}
+
+/// Runs a command on a runtime of its own.
+fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::Runtime)?;
+    runtime.block_on(command)
 }

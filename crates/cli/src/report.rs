@@ -1,12 +1,14 @@
 //! What people see: marks, tables, JSON lines and progress.
 
+use std::collections::HashMap;
 use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -50,7 +52,7 @@ pub(crate) fn json(value: &impl Serialize) {
 /// A table with a header; numbers to the right.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_BORDERS_ONLY).set_header(header).add_rows(rows);
+    table.load_style(UTF8_BORDERS_ONLY).set_header(header).add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -64,6 +66,28 @@ pub(crate) fn progress(length: u64, what: &str) -> ProgressBar {
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+/// A bar for each model that is being loaded.
+#[derive(Clone, Default)]
+pub(crate) struct Loading {
+    bars: MultiProgress,
+    by_model: Arc<Mutex<HashMap<String, ProgressBar>>>,
+}
+
+impl Loading {
+    /// `done` of `all` layers of a model are loaded.
+    pub(crate) fn step(&self, model: &str, done: usize, all: usize) {
+        let mut by_model = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || self.bars.add(progress(all as u64, &format!("loading {model}")));
+        by_model.entry(model.to_owned()).or_insert_with(new).set_position(done as u64);
+    }
+
+    /// Takes the bars off the screen.
+    pub(crate) fn clear(&self) {
+        // A screen that is gone needs no clearing.
+        let _ = self.bars.clear();
+    }
 }
 
 /// A figure with `digits` decimals, a dash where there is none.

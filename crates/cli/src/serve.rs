@@ -5,15 +5,16 @@ use espalier_service_kit::signal;
 use crate::Verdict;
 use crate::args::{Serve, SystemArgs};
 use crate::error::CliError;
-use crate::system::{Plan, System};
+use crate::system::{addresses, plan_to_serve, start};
 
 pub(crate) async fn run(system: &SystemArgs, args: &Serve) -> Result<Verdict, CliError> {
     let stop = signal()?;
-    let running = System::start(&Plan::for_serving(args, system)?).await?;
-    for (role, name, url) in running.addresses() {
-        anstream::println!("{role:8} {name:12} {url}");
-    }
-    anstream::println!("ready");
+    tokio::pin!(stop);
+    let running = tokio::select! {
+        () = &mut stop => return Ok(Verdict::Good),
+        running = start(plan_to_serve(args, system)?) => running?,
+    };
+    anstream::println!("{}\nready", addresses(&running));
     running.run_until(stop).await?;
     Ok(Verdict::Good)
 }

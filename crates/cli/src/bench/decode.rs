@@ -1,14 +1,15 @@
 //! `espalier bench decode`: plain and speculative decoding, prompt by prompt in one run.
 
+use espalier_client::{Answer, Client};
 use espalier_proto::GenerationRequest;
 use serde::Serialize;
 
 use super::statistics::median;
 use crate::Verdict;
 use crate::args::{Decode, SystemArgs};
-use crate::client::{Answer, Client, Form, request};
 use crate::error::CliError;
-use crate::system::{Plan, System};
+use crate::request::{Form, request};
+use crate::system::Local;
 use crate::{prompts, report};
 
 /// What a comparison found, over all prompts.
@@ -60,7 +61,7 @@ impl Comparison {
             drafter: last.map_or_else(String::new, |s| s.drafter.clone()),
             policy: last.map_or_else(String::new, |s| s.policy.clone()),
             prompts: pairs.len(),
-            different: pairs.iter().filter(|(plain, speculative)| plain.tokens_differ(speculative)).count(),
+            different: pairs.iter().filter(|(plain, speculative)| differ(plain, speculative)).count(),
             tokens,
             rounds,
             drafted: speculation(|s| s.drafted),
@@ -77,10 +78,8 @@ impl Comparison {
     }
 }
 
-impl Answer {
-    fn tokens_differ(&self, other: &Self) -> bool {
-        self.ids() != other.ids() || self.text() != other.text()
-    }
+fn differ(plain: &Answer, speculative: &Answer) -> bool {
+    plain.ids() != speculative.ids() || plain.text() != speculative.text()
 }
 
 /// Answers each request plainly and speculatively, in turns; `done` hears of every pair.
@@ -109,18 +108,16 @@ pub(crate) async fn compare(
 
 pub(crate) async fn run(system: &SystemArgs, args: &Decode) -> Result<Verdict, CliError> {
     let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
-    let plan = Plan::for_decoding(&args.target, &args.decoding, system)?;
-    let running = System::start(&plan).await?;
-    let (target, drafter) = (plan.target_name(), running.drafter_name(&plan));
+    let local = Local::start(&args.target, &args.decoding, system).await?;
     let requests = prompts.iter().map(|prompt| {
-        let request = request(target, prompt, Form::Chat, &args.decoding)?;
-        Ok(GenerationRequest { drafter: drafter.map(str::to_owned), ..request })
+        let request = request(&local.target, prompt, Form::Chat, &args.decoding)?;
+        Ok(GenerationRequest { drafter: local.drafter.clone(), ..request })
     });
     let requests = requests.collect::<Result<Vec<_>, CliError>>()?;
     let bar = report::progress(requests.len() as u64, "prompts");
-    let compared = compare(&mut running.client()?, &requests, |_| bar.inc(1)).await;
+    let compared = compare(&mut local.client()?, &requests, |_| bar.inc(1)).await;
     bar.finish_and_clear();
-    running.stop().await?;
+    local.stop().await?;
     let compared = compared?;
     if args.json {
         report::json(&compared);

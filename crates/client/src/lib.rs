@@ -1,0 +1,123 @@
+//! A client of the gateway: ask, read tokens as they come, know how long they took.
+
+use std::time::{Duration, Instant};
+
+use espalier_proto::pb::generation_client::GenerationClient;
+use espalier_proto::{
+    Completion, Fault, GeneratedToken, GenerationEvent, GenerationRequest, Party, TargetCard, WireError, pb,
+};
+use espalier_service_kit::{ConnectError, channel};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address is none.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The gateway, or a service behind it, refused or failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The gateway sent what makes no sense.
+    #[error("the gateway answered with what makes no sense")]
+    Wire(#[from] WireError),
+    /// The stream ended before the answer did.
+    #[error("the answer ended before it was finished")]
+    Cut,
+}
+
+/// A connection to a gateway; clones share it.
+#[derive(Debug, Clone)]
+pub struct Client(GenerationClient<Channel>);
+
+/// An answer and how long it took.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The tokens, in order.
+    pub tokens: Vec<GeneratedToken>,
+    /// How it ended.
+    pub completion: Completion,
+    /// From the request to the end of the answer.
+    pub elapsed: Duration,
+    /// From the first tokens to the end, and how many tokens came after the first ones.
+    decoding: (Duration, usize),
+}
+
+impl Answer {
+    /// The text.
+    pub fn text(&self) -> String {
+        let pieces = self.tokens.iter().map(|token| token.text.as_str());
+        pieces.chain([self.completion.text.as_str()]).collect()
+    }
+
+    /// The tokens' ids.
+    pub fn ids(&self) -> Vec<u32> {
+        self.tokens.iter().map(|token| token.id).collect()
+    }
+
+    /// Tokens per second over the whole request, the reading of the prompt included.
+    pub fn tokens_per_second(&self) -> f64 {
+        self.tokens.len() as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Tokens per second from the first tokens on: without the reading of the prompt, which takes as long with
+    /// speculation as without. None for an answer that came in one piece.
+    pub fn decoded_per_second(&self) -> Option<f64> {
+        let (elapsed, tokens) = self.decoding;
+        (tokens > 0).then(|| tokens as f64 / elapsed.as_secs_f64())
+    }
+}
+
+/// What a call to the gateway ended with.
+fn fault(status: Status) -> Fault {
+    Fault::from_status(Party::Gateway, &status)
+}
+
+impl Client {
+    /// A client of the gateway at `http://host:port`; it connects when it is first used.
+    ///
+    /// # Errors
+    /// [`ClientError::Connect`] if the text is no such address.
+    pub fn new(gateway: &str) -> Result<Self, ClientError> {
+        Ok(Self(GenerationClient::new(channel(gateway)?)))
+    }
+
+    /// The targets that answer at present.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the gateway cannot be reached or makes no sense.
+    pub async fn targets(&mut self) -> Result<Vec<TargetCard>, ClientError> {
+        let answer = self.0.list_targets(Request::new(pb::ListTargetsRequest {})).await.map_err(fault)?;
+        Ok(answer.into_inner().targets.into_iter().map(TargetCard::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Asks, hands tokens to `see` as they come, and returns the whole answer. Dropping the future cancels the
+    /// request.
+    ///
+    /// # Errors
+    /// [`ClientError`] says who refused or failed, and why.
+    pub async fn generate(
+        &mut self,
+        request: GenerationRequest,
+        mut see: impl FnMut(&[GeneratedToken]),
+    ) -> Result<Answer, ClientError> {
+        let begun = Instant::now();
+        let mut events = self.0.generate(Request::new(request.into())).await.map_err(fault)?.into_inner();
+        let (mut tokens, mut first) = (Vec::new(), None);
+        while let Some(event) = events.message().await.map_err(fault)? {
+            match GenerationEvent::try_from(event)? {
+                GenerationEvent::Tokens(new) => {
+                    see(&new);
+                    tokens.extend(new);
+                    first.get_or_insert((Instant::now(), tokens.len()));
+                }
+                GenerationEvent::Finished(completion) => {
+                    let decoding = first.map_or((Duration::ZERO, 0), |(at, seen)| (at.elapsed(), tokens.len() - seen));
+                    return Ok(Answer { tokens, completion: *completion, elapsed: begun.elapsed(), decoding });
+                }
+            }
+        }
+        Err(ClientError::Cut)
+    }
+}

@@ -1,0 +1,165 @@
+//! What a gateway is told when it starts.
+
+use std::net::SocketAddr;
+
+use clap::Parser;
+use espalier_service_kit::{ConnectError, TelemetryArgs, channel};
+use espalier_speculation::{PolicyError, PolicySpec, parse_policy};
+use thiserror::Error;
+use tonic::transport::Channel;
+
+/// The most verifiers, and the most drafters, that a gateway may be given.
+pub const PEERS_MAX: usize = 256;
+
+/// The most requests that a gateway may be told to serve at once.
+pub const REQUESTS_LIMIT: usize = 65_536;
+
+/// The only door: validates, tokenizes, routes, grants rounds, streams text.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "espalier-gateway", version)]
+pub struct Args {
+    /// A verifier's address; several may be given
+    #[arg(
+        long = "verifier",
+        env = "ESPALIER_GATEWAY_VERIFIERS",
+        value_name = "URL",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub verifiers: Vec<String>,
+    /// A drafter's address; several may be given
+    #[arg(long = "drafter", env = "ESPALIER_GATEWAY_DRAFTERS", value_name = "URL", value_delimiter = ',')]
+    pub drafters: Vec<String>,
+    /// Where to listen; port 0 takes any free one
+    #[arg(long, env = "ESPALIER_GATEWAY_LISTEN", default_value = "127.0.0.1:50051", value_name = "HOST:PORT")]
+    pub listen: SocketAddr,
+    /// How trees are grown unless a request says otherwise
+    #[arg(long, env = "ESPALIER_GATEWAY_POLICY", default_value = Config::POLICY, value_name = "POLICY")]
+    pub policy: String,
+    /// Requests served at once; more are refused
+    #[arg(long, env = "ESPALIER_GATEWAY_REQUESTS_MAX", default_value_t = Config::REQUESTS_MAX, value_name = "N")]
+    pub requests_max: usize,
+    /// Logs and traces
+    #[command(flatten)]
+    pub telemetry: TelemetryArgs,
+}
+
+/// An argument that is wrong.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// An address is none.
+    #[error(transparent)]
+    Address(#[from] ConnectError),
+    /// The default policy is none.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A number, or a number of addresses, is out of range.
+    #[error("{name} is {value}, which is not between {min} and {limit}")]
+    Range {
+        /// The argument.
+        name: &'static str,
+        /// Its value.
+        value: usize,
+        /// The least that is allowed.
+        min: usize,
+        /// The most that is allowed.
+        limit: usize,
+    },
+}
+
+/// How a gateway is to run; valid by construction.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) verifiers: Vec<Address>,
+    pub(crate) drafters: Vec<Address>,
+    pub(crate) policy: PolicySpec,
+    pub(crate) requests_max: usize,
+}
+
+/// Where a service is, and the way there.
+#[derive(Debug, Clone)]
+pub(crate) struct Address {
+    pub(crate) url: String,
+    pub(crate) channel: Channel,
+}
+
+impl Config {
+    /// How trees are grown unless told otherwise.
+    pub const POLICY: &'static str = "pct";
+
+    /// Requests served at once unless told otherwise.
+    pub const REQUESTS_MAX: usize = 256;
+
+    /// What the arguments mean. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`ConfigError`] quotes the first argument that is wrong.
+    pub fn from_args(args: &Args) -> Result<Self, ConfigError> {
+        let limit = REQUESTS_LIMIT;
+        Ok(Self {
+            policy: parse_policy(&args.policy)?,
+            requests_max: in_range("requests-max", args.requests_max, (1, limit))?,
+            ..Self::new(&args.verifiers, &args.drafters)?
+        })
+    }
+
+    /// The usual configuration for these verifiers and drafters, each given as
+    /// `http://host:port`. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// An address that is none, no verifier, or too many.
+    pub fn new(verifiers: &[String], drafters: &[String]) -> Result<Self, ConfigError> {
+        in_range("number of verifiers", verifiers.len(), (1, PEERS_MAX))?;
+        in_range("number of drafters", drafters.len(), (0, PEERS_MAX))?;
+        Ok(Self {
+            verifiers: addresses(verifiers)?,
+            drafters: addresses(drafters)?,
+            policy: parse_policy(Self::POLICY)?,
+            requests_max: Self::REQUESTS_MAX,
+        })
+    }
+}
+
+fn addresses(urls: &[String]) -> Result<Vec<Address>, ConfigError> {
+    let address = |url: &String| Ok(Address { url: url.clone(), channel: channel(url)? });
+    urls.iter().map(address).collect()
+}
+
+fn in_range(name: &'static str, value: usize, (min, limit): (usize, usize)) -> Result<usize, ConfigError> {
+    if !(min..=limit).contains(&value) {
+        return Err(ConfigError::Range { name, value, min, limit });
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Config, ConfigError> {
+        let fixed = ["gateway", "--verifier", "http://127.0.0.1:1,http://127.0.0.1:2"];
+        Config::from_args(&Args::try_parse_from(fixed.iter().chain(args)).unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_usual_configuration_needs_only_verifiers() {
+        let config = parsed(&[]).unwrap();
+        assert_eq!(config.verifiers.len(), 2);
+        assert_eq!((config.policy.name(), config.requests_max), ("pct", 256));
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_is_quoted() {
+        let cases = [
+            (["--drafter", "nowhere"], "`nowhere` is not an address of the form http://host:port"),
+            (["--requests-max", "0"], "requests-max is 0, which is not between 1 and 65536"),
+        ];
+        for (args, words) in cases {
+            assert_eq!(parsed(&args).unwrap_err().to_string(), words);
+        }
+        assert!(parsed(&["--policy", "guess"]).unwrap_err().to_string().contains("`guess`"));
+        assert!(Config::new(&[], &[]).is_err());
+    }
+}

@@ -1,0 +1,161 @@
+//! Why a request is refused or fails, and what the client is told.
+
+use std::time::Duration;
+
+use espalier_proto::{Fault, FaultKind, Party, WireError};
+use espalier_service_kit::DeadlineError;
+use espalier_speculation::{PolicyError, Token};
+use espalier_text::TextError;
+use thiserror::Error;
+use tonic::Status;
+
+/// When a refused request may be tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(250);
+
+/// A rule that a request breaks.
+#[derive(Debug, Error)]
+pub enum RequestError {
+    /// A field breaks a rule of its own.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The deadline cannot be understood.
+    #[error(transparent)]
+    Deadline(#[from] DeadlineError),
+    /// The policy is none.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The prompt cannot be tokenized, or not be put into the chat template.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// No such target answers.
+    #[error("unknown target `{found}`; known targets are {known}")]
+    UnknownTarget {
+        /// The target that was asked for.
+        found: String,
+        /// Those there are.
+        known: String,
+    },
+    /// No such drafter has been heard of.
+    #[error("unknown drafter `{found}`; known drafters are {known}")]
+    UnknownDrafter {
+        /// The drafter that was asked for.
+        found: String,
+        /// Those there are.
+        known: String,
+    },
+    /// Drafter and target do not speak of the same tokens.
+    #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
+    Tokenizers {
+        /// The drafter that was asked for.
+        drafter: String,
+        /// The target that was asked for.
+        target: String,
+    },
+    /// The prompt has no tokens.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// The prompt leaves no room for an answer.
+    #[error("the prompt has {tokens} tokens, but the context of `{target}` is {context} tokens, answer included")]
+    LongPrompt {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// The target that was asked for.
+        target: String,
+        /// Tokens that fit.
+        context: usize,
+    },
+    /// Nothing is to be generated.
+    #[error("max_tokens is 0; it must be at least 1")]
+    NoTokens,
+    /// Prompt and answer do not fit.
+    #[error(
+        "max_tokens is {max_tokens}, but after a prompt of {prompt} tokens the context of `{target}` has room for {room}"
+    )]
+    ManyTokens {
+        /// Tokens that were asked for.
+        max_tokens: usize,
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// The target that was asked for.
+        target: String,
+        /// Tokens that fit behind the prompt.
+        room: usize,
+    },
+    /// A token that the target does not have.
+    #[error("{field} holds token {token}, but `{target}` has tokens 0 to {last}")]
+    UnknownToken {
+        /// Where it stands.
+        field: &'static str,
+        /// The token.
+        token: Token,
+        /// The target that was asked for.
+        target: String,
+        /// The greatest token there is.
+        last: usize,
+    },
+}
+
+/// Why a generation did not begin or ended early.
+#[derive(Debug, Error)]
+pub enum GatewayError {
+    /// The request breaks a rule.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// There is no room for another request.
+    #[error("{limit} requests are being served, which is the limit")]
+    Full {
+        /// Requests that may be served at once.
+        limit: usize,
+    },
+    /// Another service failed, or this one.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl From<GatewayError> for Fault {
+    fn from(error: GatewayError) -> Self {
+        match error {
+            GatewayError::Request(rule) => Self::new(Party::Client, FaultKind::BadInput, rule),
+            GatewayError::Full { .. } => {
+                Self::new(Party::Gateway, FaultKind::Overloaded, error).retry_after(RETRY_AFTER)
+            }
+            GatewayError::Fault(fault) => fault,
+        }
+    }
+}
+
+impl From<GatewayError> for Status {
+    fn from(error: GatewayError) -> Self {
+        let fault = Fault::from(error);
+        match fault.kind {
+            FaultKind::Internal => tracing::error!(%fault, "a request failed"),
+            _ => tracing::debug!(%fault, "a request was refused"),
+        }
+        fault.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_status_and_its_words() {
+        let fault = Fault::new(Party::Verifier, FaultKind::Gone, "connection reset");
+        let cases = [
+            (RequestError::NoTokens.into(), Code::InvalidArgument, "max_tokens is 0; it must be at least 1"),
+            (
+                GatewayError::Full { limit: 9 },
+                Code::ResourceExhausted,
+                "9 requests are being served, which is the limit",
+            ),
+            (fault.into(), Code::Unavailable, "connection reset"),
+        ];
+        for (error, code, words) in cases {
+            let status = Status::from(error);
+            assert_eq!((status.code(), status.message()), (code, words));
+        }
+    }
+}

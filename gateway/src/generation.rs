@@ -1,0 +1,200 @@
+//! One request from its first round to its last token, whatever fails on the way.
+
+use std::sync::Arc;
+
+use espalier_proto::{Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, SequenceId, Start};
+use espalier_round::{Ngram, Plain};
+use espalier_service_kit::{Deadline, outgoing};
+use espalier_speculation::{FinishReason, NgramLimits, Token};
+
+use crate::directory::{Directory, Replica};
+use crate::rounds::Rounds;
+use crate::route::Route;
+use crate::stream::TextStream;
+use crate::tally::Tally;
+use crate::validate::{Drafting, ValidRequest};
+
+/// A request at work. Dropping it frees all that it holds, everywhere.
+pub(crate) struct Generation {
+    request: ValidRequest,
+    directory: Arc<Directory>,
+    deadline: Option<Deadline>,
+    sequence: SequenceId,
+    committed: Vec<Token>,
+    route: Route,
+    /// The verifier that was chosen last.
+    replica: Option<Arc<Replica>>,
+    rounds: Option<Rounds>,
+    text: TextStream,
+    tally: Tally,
+    /// Why the text is over, once it is.
+    finish: Option<FinishReason>,
+}
+
+impl Generation {
+    /// A request that has not begun; `sequence` names it in all services.
+    pub(crate) fn new(
+        request: ValidRequest,
+        directory: Arc<Directory>,
+        deadline: Option<Deadline>,
+        sequence: SequenceId,
+    ) -> Self {
+        Self {
+            committed: request.prompt.clone(),
+            route: Route::new(request.drafting.clone()),
+            text: TextStream::new(&request.target.tokenizer),
+            replica: None,
+            rounds: None,
+            tally: Tally::default(),
+            finish: None,
+            request,
+            directory,
+            deadline,
+            sequence,
+        }
+    }
+
+    /// What the client is to be told next: rounds, then the end.
+    ///
+    /// # Errors
+    /// The fault that no other way leads around.
+    pub(crate) async fn next(&mut self) -> Result<GenerationEvent, Fault> {
+        match self.finish {
+            Some(reason) => Ok(GenerationEvent::Finished(Box::new(self.completion(reason)?))),
+            None => self.round().await,
+        }
+    }
+
+    /// The next round, from whoever can be found to run it.
+    async fn round(&mut self) -> Result<GenerationEvent, Fault> {
+        loop {
+            let fault = match self.try_round().await {
+                Ok(report) => return self.commit(&report),
+                Err(fault) => fault,
+            };
+            self.note_loss(&fault);
+            let pause = self.route.after(&fault, self.has_begun()).ok_or_else(|| fault.clone())?;
+            tracing::warn!(sequence = %self.sequence, %fault, "a sequence is opened again elsewhere");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The next round from whoever runs the sequence; nobody does after a fault.
+    async fn try_round(&mut self) -> Result<RoundReport, Fault> {
+        let mut rounds = match self.rounds.take() {
+            Some(rounds) => rounds,
+            None => self.open().await?,
+        };
+        let report = rounds.next().await?;
+        self.rounds = Some(rounds);
+        Ok(report)
+    }
+
+    /// Opens the sequence from what is committed.
+    async fn open(&mut self) -> Result<Rounds, Fault> {
+        let replica = self.choose_replica()?;
+        let metadata = outgoing(self.deadline);
+        match &self.route.drafting {
+            Drafting::Model(_, drafter) => Rounds::by_drafter(drafter.channel(), self.start(&replica), metadata).await,
+            Drafting::Ngram => {
+                let proposer = Ngram::new(self.stops(), NgramLimits::default());
+                Rounds::from_here(replica.channel(), self.opening(), proposer, metadata).await
+            }
+            Drafting::Nobody => Rounds::from_here(replica.channel(), self.opening(), Plain, metadata).await,
+        }
+    }
+
+    fn choose_replica(&mut self) -> Result<Arc<Replica>, Fault> {
+        let name = &self.request.target.card.name;
+        let replica = self.directory.replicas(name).into_iter().next();
+        self.replica.clone_from(&replica);
+        replica.ok_or_else(|| {
+            let what = format_args!("no verifier of target `{name}` is left");
+            Fault::new(Party::Verifier, FaultKind::Gone, what)
+        })
+    }
+
+    /// Sees to it that others are preferred to a service that was lost.
+    fn note_loss(&self, fault: &Fault) {
+        match (fault.kind, fault.party, &self.route.drafting, &self.replica) {
+            (FaultKind::Gone, Party::Drafter, Drafting::Model(_, drafter), _) => drafter.lost(fault),
+            (FaultKind::Gone, Party::Verifier, _, Some(replica)) => replica.lost(fault),
+            _ => {}
+        }
+    }
+
+    fn commit(&mut self, report: &RoundReport) -> Result<GenerationEvent, Fault> {
+        let (count, room) = (report.tokens.len(), self.remaining());
+        if count > room {
+            let what = format_args!("a round committed {count} tokens where {room} may follow");
+            return Err(Fault::new(Party::Drafter, FaultKind::Internal, what));
+        }
+        let tokens = self.text.push(report)?;
+        self.tally.add(report);
+        self.committed.extend_from_slice(&report.tokens);
+        self.finish = self.find_finish();
+        if self.finish.is_some() {
+            self.rounds = None;
+        }
+        Ok(GenerationEvent::Tokens(tokens))
+    }
+
+    fn find_finish(&self) -> Option<FinishReason> {
+        let last = self.committed.last()?;
+        if self.stops().contains(last) {
+            return Some(FinishReason::Stop);
+        }
+        (self.remaining() == 0).then_some(FinishReason::Length)
+    }
+
+    fn completion(&mut self, reason: FinishReason) -> Result<Completion, Fault> {
+        Ok(Completion {
+            reason,
+            prompt_tokens: self.request.prompt.len(),
+            completion_tokens: self.generated(),
+            speculation: self.tally.summary(&self.route, &self.request.policy),
+            text: self.text.finish()?,
+            seed: self.request.sampling.seed(),
+        })
+    }
+
+    fn opening(&self) -> Open {
+        Open {
+            sequence: self.sequence.clone(),
+            committed: self.committed.clone(),
+            sampling: self.request.sampling,
+            max_tokens: self.remaining(),
+            stop_tokens: self.request.stop_tokens.clone(),
+        }
+    }
+
+    fn start(&self, replica: &Replica) -> Start {
+        Start {
+            sequence: self.sequence.clone(),
+            target: self.request.target.card.name.clone(),
+            verifier: replica.url().to_owned(),
+            committed: self.committed.clone(),
+            sampling: self.request.sampling,
+            policy: self.request.policy.to_string(),
+            max_tokens: self.remaining(),
+            stop_tokens: self.request.stop_tokens.clone(),
+        }
+    }
+
+    /// All tokens that end the text: the target's own and the request's.
+    fn stops(&self) -> Vec<Token> {
+        [self.request.target.card.end_tokens.as_slice(), &self.request.stop_tokens].concat()
+    }
+
+    fn generated(&self) -> usize {
+        self.committed.len() - self.request.prompt.len()
+    }
+
+    fn remaining(&self) -> usize {
+        self.request.max_tokens.saturating_sub(self.generated())
+    }
+
+    fn has_begun(&self) -> bool {
+        self.generated() > 0
+    }
+}

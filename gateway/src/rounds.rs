@@ -1,0 +1,124 @@
+//! The rounds of one sequence, whoever runs them.
+
+use espalier_proto::pb::drafter_client::DrafterClient;
+use espalier_proto::{DrafterEvent, Fault, FaultKind, Grant, Open, Party, RoundReport, Start, pb};
+use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Proposer, RemoteVerifier, Sequence};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tonic::{Extensions, Request, Streaming};
+
+/// Rounds that may run ahead of what the client has read.
+const WINDOW: usize = 16;
+
+/// Grants are sent when so many rounds have been read, not one by one.
+const GRANT_BATCH: usize = 4;
+
+/// Messages that may wait on their way to a drafter: a start, and the grants of one window.
+const UPSTREAM_MAX: usize = 2 + WINDOW / GRANT_BATCH;
+
+/// A sequence at work. Rounds are granted only as fast as they are read, so a
+/// slow client stops them; dropping it frees the sequence everywhere.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    source: Source,
+    /// Rounds granted and not yet read.
+    granted: usize,
+}
+
+#[derive(Debug)]
+enum Source {
+    Drafter { up: mpsc::Sender<pb::SpeculateRequest>, down: Box<Streaming<pb::SpeculateResponse>> },
+    Own { grants: Grants, events: mpsc::Receiver<Event> },
+}
+
+impl Rounds {
+    /// Has a drafter run the sequence.
+    pub(crate) async fn by_drafter(channel: Channel, start: Start, metadata: MetadataMap) -> Result<Self, Fault> {
+        let (up, requests) = mpsc::channel(UPSTREAM_MAX);
+        let first = [start.into(), Grant::new(WINDOW).map_err(internal)?.into()];
+        for message in first {
+            // There is room for both, and the receiver is at hand.
+            let _ = up.send(message).await;
+        }
+        let request = Request::from_parts(metadata, Extensions::new(), ReceiverStream::new(requests));
+        let answer = DrafterClient::new(channel).speculate(request).await;
+        let down = answer.map_err(|status| Fault::from_status(Party::Drafter, &status))?.into_inner();
+        Ok(Self { source: Source::Drafter { up, down: Box::new(down) }, granted: WINDOW })
+    }
+
+    /// Runs the sequence from here, with a proposer that needs no model.
+    pub(crate) async fn from_here<P: Proposer + 'static>(
+        channel: Channel,
+        open: Open,
+        proposer: P,
+        metadata: MetadataMap,
+    ) -> Result<Self, Fault> {
+        let sequence = Sequence::new(open.committed.clone(), open.max_tokens);
+        let verifier = RemoteVerifier::open(channel, open, metadata).await?;
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let grants = Grants::new();
+        grants.add(Grant::new(WINDOW).map_err(internal)?)?;
+        tokio::spawn(Driver::new(sequence, proposer, verifier).run(grants.clone(), sender));
+        Ok(Self { source: Source::Own { grants, events }, granted: WINDOW })
+    }
+
+    /// The next round. The end of the sequence is not waited for: it shows in
+    /// the tokens, and an end that does not is a fault.
+    pub(crate) async fn next(&mut self) -> Result<RoundReport, Fault> {
+        self.top_up()?;
+        let event = match &mut self.source {
+            Source::Drafter { down, .. } => next_from_drafter(down).await?,
+            Source::Own { events, .. } => events.recv().await.ok_or_else(|| gone(Party::Gateway))??,
+        };
+        match event {
+            DrafterEvent::Round(report) => {
+                self.granted = self.granted.saturating_sub(1);
+                Ok(report)
+            }
+            DrafterEvent::Finished(_) => Err(gone(self.party())),
+        }
+    }
+
+    /// Grants what the reading of rounds has made room for.
+    fn top_up(&mut self) -> Result<(), Fault> {
+        let room = WINDOW.saturating_sub(self.granted);
+        if room < GRANT_BATCH {
+            return Ok(());
+        }
+        let grant = Grant::new(room).map_err(internal)?;
+        match &self.source {
+            // A drafter that takes no more has ended; why, its next message tells.
+            Source::Drafter { up, .. } => drop(up.try_send(grant.into())),
+            Source::Own { grants, .. } => grants.add(grant)?,
+        }
+        self.granted += room;
+        Ok(())
+    }
+
+    fn party(&self) -> Party {
+        match self.source {
+            Source::Drafter { .. } => Party::Drafter,
+            Source::Own { .. } => Party::Gateway,
+        }
+    }
+}
+
+async fn next_from_drafter(down: &mut Streaming<pb::SpeculateResponse>) -> Result<DrafterEvent, Fault> {
+    match down.message().await {
+        Ok(Some(message)) => {
+            DrafterEvent::try_from(message).map_err(|error| Fault::new(Party::Drafter, FaultKind::Internal, error))
+        }
+        Ok(None) => Err(gone(Party::Drafter)),
+        Err(status) => Err(Fault::from_status(Party::Drafter, &status)),
+    }
+}
+
+fn gone(party: Party) -> Fault {
+    Fault::new(party, FaultKind::Gone, format_args!("the {party} ended the rounds before the text was over"))
+}
+
+fn internal(error: espalier_proto::WireError) -> Fault {
+    Fault::new(Party::Gateway, FaultKind::Internal, error)
+}

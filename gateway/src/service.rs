@@ -1,0 +1,151 @@
+//! The `Generation` service.
+
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use espalier_proto::pb::generation_server::{Generation as GenerationRpc, GenerationServer};
+use espalier_proto::{
+    FILE_DESCRIPTOR_SET, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb,
+};
+use espalier_service_kit::{Bound, Deadline, ServeError};
+use espalier_speculation::{PolicySpec, Sampling};
+use futures::{Stream, StreamExt, stream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status};
+use tracing::{Instrument, Span};
+
+use crate::config::Config;
+use crate::directory::Directory;
+use crate::error::{GatewayError, RequestError};
+use crate::generation::Generation;
+use crate::validate::ValidRequest;
+
+type Events = Pin<Box<dyn Stream<Item = Result<pb::GenerateResponse, Status>> + Send>>;
+
+/// A gateway ready to serve.
+#[derive(Debug, Clone)]
+pub struct Gateway(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    directory: Arc<Directory>,
+    policy: PolicySpec,
+    places: Arc<Semaphore>,
+    requests_max: usize,
+}
+
+/// Serves until `shutdown` is ready, and keeps an eye on verifiers and drafters meanwhile.
+///
+/// # Errors
+/// [`ServeError`] when the transport fails.
+pub async fn serve(
+    gateway: Gateway,
+    bound: Bound,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), ServeError> {
+    let _watching = gateway.0.directory.watch();
+    bound.serve(GenerationServer::new(gateway), FILE_DESCRIPTOR_SET, shutdown).await
+}
+
+impl Gateway {
+    /// A gateway that has asked each of its verifiers and drafters once what it
+    /// is. Those that did not answer are asked again while it serves.
+    pub async fn start(config: Config) -> Self {
+        let directory = Arc::new(Directory::new(&config));
+        directory.refresh().await;
+        Self(Arc::new(Inner {
+            directory,
+            policy: config.policy,
+            places: Arc::new(Semaphore::new(config.requests_max)),
+            requests_max: config.requests_max,
+        }))
+    }
+
+    /// The targets that answer at present.
+    pub fn targets(&self) -> Vec<TargetCard> {
+        self.0.directory.targets()
+    }
+
+    /// Finds room for a request, checks it and gets it under way.
+    async fn admit(
+        &self,
+        metadata: &MetadataMap,
+        wire: pb::GenerateRequest,
+    ) -> Result<(Generation, OwnedSemaphorePermit), GatewayError> {
+        let limit = self.0.requests_max;
+        let place = Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| GatewayError::Full { limit })?;
+        let deadline = Deadline::of(metadata).map_err(RequestError::from)?;
+        let valid = self.validate(wire).await?;
+        let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
+        let generation = Generation::new(valid, Arc::clone(&self.0.directory), deadline, sequence);
+        Ok((generation, place))
+    }
+
+    /// Long prompts take a while to tokenize, so a thread for such work does it.
+    async fn validate(&self, wire: pb::GenerateRequest) -> Result<ValidRequest, GatewayError> {
+        let inner = Arc::clone(&self.0);
+        let validate = move || {
+            let request = with_seed(GenerationRequest::try_from(wire)?)?;
+            ValidRequest::new(request, &inner.directory, &inner.policy)
+        };
+        let validated = tokio::task::spawn_blocking(validate).await;
+        Ok(validated.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))??)
+    }
+}
+
+#[tonic::async_trait]
+impl GenerationRpc for Gateway {
+    type GenerateStream = Events;
+
+    async fn generate(&self, request: Request<pb::GenerateRequest>) -> Result<Response<Self::GenerateStream>, Status> {
+        let (metadata, _, message) = request.into_parts();
+        let (generation, place) = self.admit(&metadata, message).await?;
+        Ok(Response::new(events(generation, place).boxed()))
+    }
+
+    async fn list_targets(
+        &self,
+        _: Request<pb::ListTargetsRequest>,
+    ) -> Result<Response<pb::ListTargetsResponse>, Status> {
+        let targets = self.targets().into_iter().map(Into::into).collect();
+        Ok(Response::new(pb::ListTargetsResponse { targets }))
+    }
+}
+
+/// All that the client is told, up to the end or a fault. Only a client that
+/// reads gets more; one that goes away drops the generation.
+fn events(
+    generation: Generation,
+    place: OwnedSemaphorePermit,
+) -> impl Stream<Item = Result<pb::GenerateResponse, Status>> + Send {
+    let span = Span::current();
+    stream::unfold(Some((generation, place)), move |state| {
+        let next = async move {
+            let (mut generation, place) = state?;
+            let event = generation.next().await;
+            let goes_on = matches!(event, Ok(GenerationEvent::Tokens(_)));
+            let message = event.map(Into::into).map_err(|fault| GatewayError::from(fault).into());
+            Some((message, goes_on.then_some((generation, place))))
+        };
+        next.instrument(span.clone())
+    })
+}
+
+/// Draws a seed where the client has chosen none and one is needed.
+fn with_seed(request: GenerationRequest) -> Result<GenerationRequest, RequestError> {
+    let asked = request.sampling;
+    if request.seeded || asked.is_greedy() {
+        return Ok(request);
+    }
+    let sampling = Sampling::new(asked.temperature(), asked.top_k(), asked.top_p(), random());
+    let sampling = sampling.map_err(espalier_proto::WireError::from)?;
+    Ok(GenerationRequest { sampling, ..request })
+}
+
+/// A number that nobody can foresee.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,51 @@
+//! How speculation went, summed up for the client.
+
+use std::time::Duration;
+
+use espalier_proto::{RoundReport, SpeculationSummary};
+use espalier_speculation::{PolicySpec, RoundRecord, Statistics};
+
+use crate::route::Route;
+
+/// Counts and times of all rounds of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    statistics: Statistics,
+    draft: Duration,
+    verify: Duration,
+    wait: Duration,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, report: &RoundReport) {
+        let cost = &report.cost;
+        self.statistics.add(&RoundRecord {
+            drafted: cost.drafted,
+            verified: cost.verified,
+            depth: cost.depth,
+            accepted: report.accepted,
+            committed: report.tokens.len(),
+        });
+        self.draft += cost.draft;
+        self.verify += cost.verify;
+        self.wait += cost.wait;
+    }
+
+    pub(crate) fn summary(&self, route: &Route, policy: &PolicySpec) -> SpeculationSummary {
+        let sums = self.statistics.sums();
+        SpeculationSummary {
+            rounds: self.statistics.rounds() as u64,
+            drafted: sums.drafted as u64,
+            verified: sums.verified as u64,
+            accepted: sums.accepted as u64,
+            accepted_by_depth: self.statistics.accepted_by_depth().iter().map(|&count| count as u64).collect(),
+            tau: self.statistics.tau(),
+            draft: self.draft,
+            verify: self.verify,
+            wait: self.wait,
+            drafter: route.drafting.name().to_owned(),
+            policy: policy.to_string(),
+            failovers: route.failovers(),
+        }
+    }
+}

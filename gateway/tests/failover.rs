@@ -1,0 +1,91 @@
+//! Whatever is lost on the way, the text is the same.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::atomic::Ordering;
+
+use espalier_proto::GenerationRequest;
+use support::*;
+use tonic::Code;
+
+fn breaks_after(toy: &Toy, rounds: usize) {
+    toy.life.breaks_after.store(rounds, Ordering::SeqCst);
+}
+
+#[tokio::test]
+async fn a_drafter_that_is_lost_at_any_round_changes_no_token() {
+    for rounds in [1, 2, 5, 20] {
+        let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+        breaks_after(&small, rounds);
+        let url = gateway(&[&toy], &[&small]).await;
+        let answer = generate(&url, request(200)).await.unwrap();
+        assert_eq!(answer.ids(), plain_text(&PROMPT, 200));
+        let speculation = answer.completion.speculation;
+        assert_eq!((speculation.drafter.as_str(), speculation.failovers), ("ngram", 1));
+    }
+}
+
+#[tokio::test]
+async fn a_verifier_that_is_lost_at_any_round_changes_no_token() {
+    for rounds in [1, 2, 5, 20] {
+        for drafter_name in [None, Some("ngram".to_owned())] {
+            let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+            breaks_after(&toy, rounds);
+            let url = gateway(&[&toy], &[&small]).await;
+            let answer = generate(&url, GenerationRequest { drafter: drafter_name, ..request(200) }).await.unwrap();
+            assert_eq!(answer.ids(), plain_text(&PROMPT, 200));
+            assert_eq!(answer.completion.speculation.failovers, 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn plain_decoding_survives_a_lost_verifier_too() {
+    let toy = verifier("toy").await;
+    breaks_after(&toy, 7);
+    let url = gateway(&[&toy], &[]).await;
+    let answer = generate(&url, GenerationRequest { speculate: false, ..request(50) }).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 50));
+    assert_eq!(answer.completion.speculation.drafter, "none");
+}
+
+#[tokio::test]
+async fn drafter_and_verifier_may_both_be_lost() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    breaks_after(&small, 3);
+    breaks_after(&toy, 9);
+    let url = gateway(&[&toy], &[&small]).await;
+    let answer = generate(&url, request(200)).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 200));
+    assert_eq!(answer.completion.speculation.failovers, 2);
+}
+
+#[tokio::test]
+async fn without_a_drafter_that_answers_n_grams_do() {
+    let (toy, gone) = (verifier("toy").await, Toy::gone().await);
+    let url = gateway(&[&toy], &[&gone]).await;
+    let answer = generate(&url, request(50)).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 50));
+    assert_eq!((answer.completion.speculation.drafter.as_str(), answer.completion.speculation.failovers), ("ngram", 0));
+}
+
+#[tokio::test]
+async fn a_target_that_never_answered_is_unknown() {
+    let url = gateway(&[&Toy::gone().await], &[]).await;
+    let status = generate(&url, request(5)).await.err().unwrap();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(status.message(), "unknown target `toy`; known targets are none at present");
+}
+
+#[tokio::test]
+async fn a_second_verifier_of_a_target_stands_in_for_the_first() {
+    let (first, second) = (verifier("toy").await, verifier("toy").await);
+    breaks_after(&first, 5);
+    let url = gateway(&[&first, &second], &[]).await;
+    let answer = generate(&url, request(100)).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 100));
+    assert_eq!(first.life.rounds(), 5);
+    assert!(second.life.rounds() > 0);
+}

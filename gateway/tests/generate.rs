@@ -1,0 +1,172 @@
+//! What a client gets when all goes well.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use espalier_gateway::Config;
+use espalier_proto::{GenerationRequest, Message, Prompt, TargetCard, pb};
+use espalier_speculation::{FinishReason, Sampling};
+use support::*;
+use tonic::transport::Endpoint;
+use tonic::{Code, Request};
+
+#[tokio::test]
+async fn the_text_is_the_target_s_whoever_drafts() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    let url = gateway(&[&toy], &[&small]).await;
+    let plain = GenerationRequest { speculate: false, ..request(200) };
+    let ngram = GenerationRequest { drafter: Some("ngram".to_owned()), ..request(200) };
+    for (request, drafter) in [(request(200), "small"), (ngram, "ngram"), (plain, "none")] {
+        let answer = generate(&url, request).await.unwrap();
+        assert_eq!(answer.ids(), plain_text(&PROMPT, 200));
+        let speculation = &answer.completion.speculation;
+        assert_eq!((speculation.drafter.as_str(), speculation.failovers), (drafter, 0));
+        assert_eq!(answer.completion.reason, FinishReason::Length);
+    }
+}
+
+#[tokio::test]
+async fn the_end_tells_how_it_went() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let answer = generate(&url, request(200)).await.unwrap();
+    let (completion, speculation) = (&answer.completion, &answer.completion.speculation);
+    assert_eq!((completion.prompt_tokens, completion.completion_tokens), (PROMPT.len(), 200));
+    let drafted = answer.tokens.iter().filter(|token| token.drafted).count();
+    assert_eq!(speculation.accepted, drafted as u64);
+    assert!(drafted > 0, "a periodic text has n-grams that come true");
+    assert_eq!(speculation.rounds, toy.life.rounds() as u64);
+    assert_eq!(speculation.tau, Some(200.0 / speculation.rounds as f64));
+    assert_eq!(speculation.accepted_by_depth.iter().sum::<u64>(), speculation.accepted);
+    assert_eq!(speculation.policy, "pct");
+}
+
+#[tokio::test]
+async fn the_pieces_of_text_make_the_whole() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let answer = generate(&url, request(100)).await.unwrap();
+    assert_eq!(answer.text(), tokenizer().decode(&answer.ids()).unwrap());
+}
+
+#[tokio::test]
+async fn prompts_come_as_text_as_conversation_or_as_tokens() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let tokenizer = tokenizer();
+    let said = Message { role: "user".to_owned(), content: "How many?".to_owned() };
+    let chat = tokenizer.encode_chat(&[espalier_text::Message::user("How many?")]).unwrap();
+    let text = tokenizer.encode("How many?", true).unwrap();
+    for (prompt, tokens) in [
+        (Prompt::Conversation(vec![said]), chat),
+        (Prompt::Text("How many?".to_owned()), text),
+        (Prompt::Tokens(vec![5, 6]), vec![5, 6]),
+    ] {
+        let answer = generate(&url, GenerationRequest { prompt, ..request(20) }).await.unwrap();
+        assert_eq!(answer.completion.prompt_tokens, tokens.len());
+        assert_eq!(answer.ids(), plain_text(&tokens, 20));
+    }
+}
+
+#[tokio::test]
+async fn a_stop_token_ends_the_text() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let text = plain_text(&PROMPT, 20);
+    let answer = generate(&url, GenerationRequest { stop_tokens: vec![text[6]], ..request(20) }).await.unwrap();
+    let end = text.iter().position(|token| *token == text[6]).unwrap();
+    assert_eq!(answer.ids(), text[..=end]);
+    assert_eq!(answer.completion.reason, FinishReason::Stop);
+}
+
+#[tokio::test]
+async fn a_seed_that_was_not_given_is_drawn_and_told() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let sampled = |seed| GenerationRequest { sampling: Sampling::new(0.8, 0, 1.0, seed).unwrap(), ..request(5) };
+    let drawn = generate(&url, sampled(0)).await.unwrap().completion.seed;
+    assert_ne!(drawn, generate(&url, sampled(0)).await.unwrap().completion.seed);
+    let given = GenerationRequest { seeded: true, ..sampled(77) };
+    assert_eq!(generate(&url, given).await.unwrap().completion.seed, 77);
+}
+
+#[tokio::test]
+async fn targets_are_listed_with_the_drafters_that_suit_them() {
+    let (toy, other) = (verifier("toy").await, verifier("other").await);
+    let (small, alien) = (drafter("small", None).await, drafter("alien", Some("another")).await);
+    let url = gateway(&[&toy, &other, &Toy::gone().await], &[&small, &alien]).await;
+    let listed = client(&url).list_targets(pb::ListTargetsRequest {}).await.unwrap().into_inner();
+    let listed: Vec<TargetCard> =
+        listed.targets.into_iter().map(|target| TargetCard::try_from(target).unwrap()).collect();
+    assert_eq!(listed.iter().map(|target| target.name.as_str()).collect::<Vec<_>>(), ["other", "toy"]);
+    assert!(listed.iter().all(|target| target.drafters == ["small"] && target.context == CONTEXT));
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_frees_everything() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    let url = gateway(&[&toy], &[&small]).await;
+    let mut stream = client(&url).generate(pb::GenerateRequest::from(request(500))).await.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    drop(stream);
+    eventually(|| toy.life.open() == 0 && small.life.open() == 0).await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_stops_the_rounds() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let narrow = Endpoint::from_shared(url).unwrap().initial_stream_window_size(256);
+    let mut client = pb::generation_client::GenerationClient::new(narrow.connect_lazy());
+    let plain = GenerationRequest { speculate: false, ..request(500) };
+    let mut stream = client.generate(pb::GenerateRequest::from(plain)).await.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let ahead = toy.life.rounds();
+    assert!(ahead < 100, "{ahead} rounds ran for a client that has read one");
+    let mut rounds = 1;
+    while stream.message().await.unwrap().is_some() {
+        rounds += 1;
+    }
+    assert_eq!(rounds, 501, "500 rounds of one token each, and the end");
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_cut_and_called_late() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let narrow = Endpoint::from_shared(url).unwrap().initial_stream_window_size(256);
+    let mut client = pb::generation_client::GenerationClient::new(narrow.connect_lazy());
+    let mut due = Request::new(pb::GenerateRequest::from(GenerationRequest { speculate: false, ..request(500) }));
+    due.set_timeout(Duration::from_millis(200));
+    let mut stream = client.generate(due).await.unwrap().into_inner();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let end = loop {
+        match stream.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the whole text came in time"),
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(end.code(), Code::DeadlineExceeded);
+    eventually(|| toy.life.open() == 0).await;
+}
+
+#[tokio::test]
+async fn more_requests_than_allowed_are_refused_at_once() {
+    let toy = verifier("toy").await;
+    let args = ["gateway", "--verifier", &toy.url, "--requests-max", "1"];
+    let args = <espalier_gateway::Args as clap::Parser>::parse_from(args);
+    let url = start(Config::from_args(&args).unwrap()).await;
+    let narrow = Endpoint::from_shared(url.clone()).unwrap().initial_stream_window_size(256);
+    let mut client = pb::generation_client::GenerationClient::new(narrow.connect_lazy());
+    let held = client.generate(pb::GenerateRequest::from(request(500))).await.unwrap();
+    let refusal = generate(&url, request(1)).await.err().unwrap();
+    assert_eq!(refusal.code(), Code::ResourceExhausted);
+    assert_eq!(refusal.message(), "1 requests are being served, which is the limit");
+    assert!(refusal.metadata().contains_key("retry-after-ms"));
+    drop(held);
+}

@@ -1,0 +1,373 @@
+//! A verifier and a drafter that speak real gRPC over a target that is a plain
+//! function, and a gateway in front of them.
+
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use espalier_gateway::{Config, Gateway, serve};
+use espalier_proto::pb::drafter_server::{Drafter, DrafterServer};
+use espalier_proto::pb::generation_client::GenerationClient;
+use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
+use espalier_proto::{
+    Completion, DrafterCard, FILE_DESCRIPTOR_SET, GeneratedToken, GenerationEvent, GenerationRequest, Grant,
+    NumberedTree, Open, Outcome, Prompt, Start, TokenizerFiles, VerifierCard, VerifierEvent, Vocabulary, pb,
+};
+use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
+use espalier_service_kit::{bind, channel};
+use espalier_speculation::{NgramLimits, Sampling, Token, TreeBounds, commit, walk};
+use espalier_text::Tokenizer;
+use futures::{Stream, StreamExt, stream};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::MetadataMap;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status, Streaming};
+
+pub const VOCAB: usize = 4096;
+pub const CONTEXT: usize = 600;
+pub const END: Token = 2;
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+pub fn tokenizer() -> Tokenizer {
+    Tokenizer::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/small")).unwrap()
+}
+
+/// The target: its next token is a fixed function of the last two. Texts become
+/// periodic soon, so n-grams have something to find.
+pub fn next_token(text: &[Token]) -> Token {
+    let sum = text.iter().rev().take(2).fold(7, |sum: Token, token| sum.wrapping_mul(31).wrapping_add(*token));
+    200 + sum % 40
+}
+
+/// What the target says alone.
+pub fn plain_text(prompt: &[Token], max_tokens: usize) -> Vec<Token> {
+    let mut text = prompt.to_vec();
+    for _ in 0..max_tokens {
+        text.push(next_token(&text));
+    }
+    text.split_off(prompt.len())
+}
+
+/// What a service has seen, and when it is to fail.
+#[derive(Default)]
+pub struct Life {
+    /// Streams that are open.
+    pub open: AtomicUsize,
+    /// Rounds that went through.
+    pub rounds: AtomicUsize,
+    /// Rounds after which the stream breaks, once; never if 0.
+    pub breaks_after: AtomicUsize,
+}
+
+impl Life {
+    /// Counts a round; an error if it is the one to fail at.
+    fn round(&self) -> Result<(), Status> {
+        let round = 1 + self.rounds.fetch_add(1, Ordering::SeqCst);
+        if round == self.breaks_after.load(Ordering::SeqCst) {
+            return Err(Status::unknown("h2 protocol error: connection reset"));
+        }
+        Ok(())
+    }
+
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    pub fn rounds(&self) -> usize {
+        self.rounds.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts an open stream for as long as it lives.
+struct Guest(Arc<Life>);
+
+impl Guest {
+    fn new(life: &Arc<Life>) -> Self {
+        life.open.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(life))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct ToyVerifier {
+    name: String,
+    tokenizer: Tokenizer,
+    life: Arc<Life>,
+}
+
+impl ToyVerifier {
+    fn card(&self) -> VerifierCard {
+        VerifierCard {
+            name: self.name.clone(),
+            vocabulary: Vocabulary { size: VOCAB, fingerprint: self.tokenizer.fingerprint().to_owned() },
+            context: CONTEXT,
+            tree_nodes_max: 64,
+            sequences_max: 8,
+            end_tokens: vec![END],
+            costs: vec![],
+        }
+    }
+}
+
+/// One sequence of the toy target.
+struct ToySequence {
+    up: Streaming<pb::VerifyRequest>,
+    open: Open,
+    opened: bool,
+    over: bool,
+    guest: Guest,
+}
+
+impl ToySequence {
+    async fn next(&mut self) -> Result<Option<VerifierEvent>, Status> {
+        if !std::mem::replace(&mut self.opened, true) {
+            return Ok(Some(VerifierEvent::Opened { reused_prefix: 0 }));
+        }
+        let bounds = TreeBounds { vocab: VOCAB, max_nodes: 64, max_depth: 64 };
+        let Some(message) = self.up.message().await? else { return Ok(None) };
+        self.guest.0.round()?;
+        let outcome = self.verify(&NumberedTree::read(message, &bounds).unwrap());
+        self.over = outcome.finish.is_some();
+        Ok(Some(VerifierEvent::Outcome(outcome)))
+    }
+
+    fn verify(&mut self, numbered: &NumberedTree) -> Outcome {
+        let tree = &numbered.tree;
+        let decide = |node: usize| {
+            let path = tree.path(node).into_iter().map(|id| tree.node(id).unwrap().token);
+            let text: Vec<Token> = self.open.committed.iter().copied().chain(path).collect();
+            Ok::<_, ()>(next_token(&text))
+        };
+        let walk = walk(tree, decide).unwrap();
+        let stops = [&[END], self.open.stop_tokens.as_slice()].concat();
+        let committed = commit(tree, &walk, &stops, self.open.max_tokens);
+        self.open.committed.extend(&committed.tokens);
+        self.open.max_tokens -= committed.tokens.len();
+        Outcome {
+            round: numbered.round,
+            path: walk.path[..committed.accepted].to_vec(),
+            tokens: committed.tokens,
+            finish: committed.finish,
+            compute: Duration::from_micros(10),
+            queue: Duration::ZERO,
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Verifier for ToyVerifier {
+    type FetchTokenizerStream = Answers<pb::FetchTokenizerResponse>;
+    type VerifyStream = Answers<pb::VerifyResponse>;
+
+    async fn describe(
+        &self,
+        _: Request<pb::DescribeVerifierRequest>,
+    ) -> Result<Response<pb::DescribeVerifierResponse>, Status> {
+        Ok(Response::new(self.card().into()))
+    }
+
+    async fn fetch_tokenizer(
+        &self,
+        _: Request<pb::FetchTokenizerRequest>,
+    ) -> Result<Response<Self::FetchTokenizerStream>, Status> {
+        let parts = self.tokenizer.parts().clone();
+        let files =
+            TokenizerFiles { tokenizer: parts.tokenizer, config: parts.config, chat_template: parts.chat_template };
+        Ok(Response::new(stream::iter(files.into_chunks().map(Ok)).boxed()))
+    }
+
+    async fn verify(
+        &self,
+        request: Request<Streaming<pb::VerifyRequest>>,
+    ) -> Result<Response<Self::VerifyStream>, Status> {
+        let mut up = request.into_inner();
+        let open = Open::read(up.message().await?.unwrap(), &self.card().bounds()).unwrap();
+        let sequence = ToySequence { up, open, opened: false, over: false, guest: Guest::new(&self.life) };
+        let answers = stream::unfold(Some(sequence), |sequence| async {
+            let mut sequence = sequence?;
+            match sequence.next().await {
+                Ok(Some(event)) => {
+                    let over = sequence.over;
+                    Some((Ok(event.into()), Some(sequence).filter(|_| !over)))
+                }
+                Ok(None) => None,
+                Err(status) => Some((Err(status), None)),
+            }
+        });
+        Ok(Response::new(answers.boxed()))
+    }
+}
+
+struct ToyDrafter {
+    card: DrafterCard,
+    life: Arc<Life>,
+}
+
+#[tonic::async_trait]
+impl Drafter for ToyDrafter {
+    type SpeculateStream = Answers<pb::SpeculateResponse>;
+
+    async fn describe(
+        &self,
+        _: Request<pb::DescribeDrafterRequest>,
+    ) -> Result<Response<pb::DescribeDrafterResponse>, Status> {
+        Ok(Response::new(self.card.clone().into()))
+    }
+
+    async fn speculate(
+        &self,
+        request: Request<Streaming<pb::SpeculateRequest>>,
+    ) -> Result<Response<Self::SpeculateStream>, Status> {
+        let mut up = request.into_inner();
+        let start = Start::read(up.message().await?.unwrap(), &self.card.bounds()).unwrap();
+        let guest = Guest::new(&self.life);
+        let open = Open {
+            sequence: start.sequence,
+            committed: start.committed.clone(),
+            sampling: start.sampling,
+            max_tokens: start.max_tokens,
+            stop_tokens: start.stop_tokens,
+        };
+        let verifier = channel(&start.verifier).unwrap();
+        let verifier = RemoteVerifier::open(verifier, open, MetadataMap::new()).await?;
+        let (events, read) = mpsc::channel::<Event>(EVENTS_MAX);
+        let grants = Grants::new();
+        let sequence = Sequence::new(start.committed, start.max_tokens);
+        let proposer = Ngram::new(vec![], NgramLimits::default());
+        tokio::spawn(Driver::new(sequence, proposer, verifier).run(grants.clone(), events));
+        tokio::spawn(async move {
+            while let Ok(Some(message)) = up.message().await {
+                grants.add(Grant::read(message).unwrap()).unwrap();
+            }
+            grants.close();
+        });
+        let answers = ReceiverStream::new(read).map(move |event| {
+            guest.0.round()?;
+            Ok(event.map_err(Status::from)?.into())
+        });
+        Ok(Response::new(answers.boxed()))
+    }
+}
+
+/// A service at work, and where.
+pub struct Toy {
+    pub url: String,
+    pub life: Arc<Life>,
+}
+
+impl Toy {
+    /// A service at an address where nobody listens any more.
+    pub async fn gone() -> Self {
+        Self { url: bind(ANY_PORT).await.unwrap().url(), life: Arc::default() }
+    }
+}
+
+pub async fn verifier(name: &str) -> Toy {
+    let (life, bound) = (Arc::new(Life::default()), bind(ANY_PORT).await.unwrap());
+    let service = ToyVerifier { name: name.to_owned(), tokenizer: tokenizer(), life: Arc::clone(&life) };
+    let url = bound.url();
+    tokio::spawn(bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, std::future::pending()));
+    Toy { url, life }
+}
+
+/// A drafter; `fingerprint` is that of the shipped tokenizer unless given.
+pub async fn drafter(name: &str, fingerprint: Option<&str>) -> Toy {
+    let (life, bound) = (Arc::new(Life::default()), bind(ANY_PORT).await.unwrap());
+    let fingerprint = fingerprint.map_or_else(|| tokenizer().fingerprint().to_owned(), str::to_owned);
+    let card = DrafterCard {
+        name: name.to_owned(),
+        vocabulary: Vocabulary { size: VOCAB, fingerprint },
+        kind: "independent".to_owned(),
+        layers: 1,
+        context: CONTEXT,
+    };
+    let service = ToyDrafter { card, life: Arc::clone(&life) };
+    let url = bound.url();
+    tokio::spawn(bound.serve(DrafterServer::new(service), FILE_DESCRIPTOR_SET, std::future::pending()));
+    Toy { url, life }
+}
+
+/// Starts a gateway and returns where it is.
+pub async fn gateway(verifiers: &[&Toy], drafters: &[&Toy]) -> String {
+    let urls = |toys: &[&Toy]| toys.iter().map(|toy| toy.url.clone()).collect::<Vec<_>>();
+    let config = Config::new(&urls(verifiers), &urls(drafters)).unwrap();
+    start(config).await
+}
+
+pub async fn start(config: Config) -> String {
+    let bound = bind(ANY_PORT).await.unwrap();
+    let url = bound.url();
+    tokio::spawn(serve(Gateway::start(config).await, bound, std::future::pending()));
+    url
+}
+
+pub fn client(url: &str) -> GenerationClient<Channel> {
+    GenerationClient::new(channel(url).unwrap())
+}
+
+pub const PROMPT: [Token; 4] = [1, 300, 301, 302];
+
+pub fn request(max_tokens: usize) -> GenerationRequest {
+    GenerationRequest {
+        target: "toy".to_owned(),
+        prompt: Prompt::Tokens(PROMPT.to_vec()),
+        max_tokens,
+        sampling: Sampling::greedy(),
+        seeded: false,
+        stop_tokens: vec![],
+        policy: None,
+        drafter: None,
+        speculate: true,
+    }
+}
+
+/// A whole answer.
+pub struct Answer {
+    pub tokens: Vec<GeneratedToken>,
+    pub completion: Completion,
+}
+
+impl Answer {
+    pub fn ids(&self) -> Vec<Token> {
+        self.tokens.iter().map(|token| token.id).collect()
+    }
+
+    pub fn text(&self) -> String {
+        self.tokens.iter().map(|token| token.text.as_str()).chain([self.completion.text.as_str()]).collect()
+    }
+}
+
+pub async fn generate(url: &str, request: GenerationRequest) -> Result<Answer, Status> {
+    let mut stream = client(url).generate(pb::GenerateRequest::from(request)).await?.into_inner();
+    let mut tokens = Vec::new();
+    while let Some(message) = stream.message().await? {
+        match GenerationEvent::try_from(message).unwrap() {
+            GenerationEvent::Tokens(more) => tokens.extend(more),
+            GenerationEvent::Finished(completion) => return Ok(Answer { tokens, completion: *completion }),
+        }
+    }
+    panic!("the stream ended without a completion");
+}
+
+/// Waits until `what` holds; fails after five seconds.
+pub async fn eventually(what: impl Fn() -> bool) {
+    let holds = async {
+        while !what() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), holds).await.unwrap();
+}

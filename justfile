@@ -1,0 +1,44 @@
+# Lists the recipes.
+default:
+    @just --list --unsorted
+
+# Formats all code.
+fmt:
+    cargo fmt --all
+
+# Checks the formatting and runs clippy; a warning is an error.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Runs all tests, or those that cargo's arguments select.
+test *args:
+    cargo test --workspace {{ args }}
+
+# Builds the documentation of our own crates; a warning is an error.
+doc *args:
+    RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps {{ args }}
+
+# Checks licences, advisories and sources of all dependencies (needs cargo-deny).
+deny:
+    cargo deny check
+
+# Runs what continuous integration runs.
+ci:
+    .ci/run
+
+# Shows two targets served by one drafter, against plain decoding.
+demo:
+    cargo run --release
+
+# Keeps a whole system up, with the arguments of `espalier serve`.
+serve *args:
+    cargo run --release -- serve {{ args }}
+
+# Measures one forward pass over 1 to 32 tokens, next to what the machine allows.
+bench-kernels *args:
+    cargo run --release -- bench kernels {{ args }}
+
+# Measures speculative against plain decoding through gRPC, on prompts of a JSONL file.
+bench-decode prompts="models/medium/greedy.jsonl" *args:
+    cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}
