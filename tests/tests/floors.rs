@@ -10,11 +10,12 @@ use std::sync::LazyLock;
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Node, PackageId};
 
 /// The crates of each floor by package name, the lowest floor first.
-const FLOORS: [&[&str]; 5] = [
+const FLOORS: [&[&str]; 6] = [
     &["espalier-speculation"],
     &["espalier-model", "espalier-proto", "espalier-text"],
     &["espalier-round", "espalier-service-kit"],
     &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-verifier"],
+    &["espalier-local"],
     &["espalier", "espalier-tests"],
 ];
 

@@ -20,7 +20,7 @@ const STYLES: Styles = Styles::styled()
 /// Without a command it runs a demonstration: two targets served by one drafter over gRPC, compared with plain
 /// decoding.
 #[derive(Debug, Parser)]
-#[command(name = "espalier", version, styles = STYLES)]
+#[command(name = "espalier", version, styles = STYLES, mut_arg("log", |log| log.default_value("warn")))]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) system: SystemArgs,

@@ -70,8 +70,9 @@ fn run(args: Args) -> Result<Verdict, CliError> {
     }
 }
 
-/// Runs a command on a runtime of its own.
+/// Runs a command on a runtime of its own, whose threads leave half of the processors to the models.
 fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CliError::Runtime)?;
-    runtime.block_on(command)
+    let workers = (espalier_local::processors() / 2).max(1);
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(workers).enable_all().build().map_err(CliError::Runtime)?.block_on(command)
 }

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long a helper without work spins before it parks.
-const SPIN: Duration = Duration::from_micros(60);
+const SPIN: Duration = Duration::from_micros(200);
 
 /// One region: `run(i)` for `i` in `0..tasks`.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! A verifier and a drafter that speak real gRPC over a target that is a plain
 //! function, and a gateway in front of them.
 
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::net::SocketAddr;
 use std::path::Path;
