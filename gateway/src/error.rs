@@ -51,6 +51,16 @@ pub enum RequestError {
         /// The target that was asked for.
         target: String,
     },
+    /// The drafter cannot follow so long a text.
+    #[error("prompt and answer have {needed} tokens, but the context of drafter `{drafter}` is {context}")]
+    DrafterContext {
+        /// The drafter that was asked for.
+        drafter: String,
+        /// Tokens of prompt and answer.
+        needed: usize,
+        /// Tokens that it can follow.
+        context: usize,
+    },
     /// The prompt has no tokens.
     #[error("the prompt is empty")]
     EmptyPrompt,

@@ -1,6 +1,6 @@
 //! The gateway: the only door.
 //!
-//! A request is validated once, against a [`Directory`](directory::Directory) of
+//! A request is validated once, against a directory of
 //! the verifiers and drafters that have described themselves, and tokenized with
 //! the target's own tokenizer, which came over the wire. Then a sequence is
 //! opened with a drafter, rounds are granted as fast as the client reads, and

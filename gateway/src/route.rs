@@ -40,11 +40,13 @@ impl Route {
         if self.failovers == FAILOVERS_MAX || !may_go_on(fault, drafted, begun) {
             return None;
         }
-        let pause = if fault.party == Party::Verifier { self.pause(fault) } else { Duration::ZERO };
-        self.failovers += 1;
-        if drafted {
+        let verifier = fault.party == Party::Verifier;
+        let pause = if verifier { self.pause(fault) } else { Duration::ZERO };
+        // A verifier that only the drafter cannot reach would be lost for ever.
+        if drafted && (!verifier || self.failovers > 0) {
             self.drafting = Drafting::Ngram;
         }
+        self.failovers += 1;
         Some(pause)
     }
 
@@ -69,7 +71,22 @@ fn may_go_on(fault: &Fault, drafted: bool, begun: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use espalier_service_kit::channel;
+
     use super::*;
+    use crate::config::Address;
+    use crate::peers::Peer;
+
+    /// A sequence with a draft model; must be made within a runtime.
+    fn drafted() -> Route {
+        let url = "http://127.0.0.1:1".to_owned();
+        let channel = channel(&url).unwrap();
+        Route::new(Drafting::Model("small".to_owned(), Arc::new(Peer::new(Address { url, channel }))))
+    }
 
     fn fault(party: Party, kind: FaultKind) -> Fault {
         Fault::new(party, kind, "test")
@@ -83,6 +100,26 @@ mod tests {
             std::iter::from_fn(|| route.after(&gone, true)).map(|pause| pause.as_millis()).collect();
         assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000, 1000]);
         assert_eq!(route.failovers(), FAILOVERS_MAX);
+    }
+
+    #[tokio::test]
+    async fn whatever_ails_a_drafter_the_target_does_without_it_at_once() {
+        for kind in [FaultKind::Gone, FaultKind::Overloaded, FaultKind::Internal, FaultKind::BadInput] {
+            for party in [Party::Drafter, Party::Gateway] {
+                let mut route = drafted();
+                assert_eq!(route.after(&fault(party, kind), false), Some(Duration::ZERO));
+                assert_eq!((route.drafting.name(), route.failovers()), ("ngram", 1));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_drafter_is_kept_when_a_verifier_is_lost_but_only_once() {
+        let (mut route, gone) = (drafted(), fault(Party::Verifier, FaultKind::Gone));
+        assert_eq!(route.after(&gone, true), Some(PAUSE_MIN));
+        assert_eq!(route.drafting.name(), "small");
+        assert_eq!(route.after(&gone, true), Some(2 * PAUSE_MIN));
+        assert_eq!(route.drafting.name(), "ngram");
     }
 
     #[test]

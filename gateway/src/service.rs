@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use espalier_proto::pb::generation_server::{Generation as GenerationRpc, GenerationServer};
 use espalier_proto::{
-    FILE_DESCRIPTOR_SET, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb,
+    FILE_DESCRIPTOR_SET, Fault, FaultKind, GenerationEvent, GenerationRequest, MESSAGE_BYTES_MAX, Party, SequenceId,
+    TargetCard, pb,
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
 use espalier_speculation::{PolicySpec, Sampling};
@@ -47,7 +48,8 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
     let _watching = gateway.0.directory.watch();
-    bound.serve(GenerationServer::new(gateway), FILE_DESCRIPTOR_SET, shutdown).await
+    let server = GenerationServer::new(gateway).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    bound.serve(server, FILE_DESCRIPTOR_SET, shutdown).await
 }
 
 impl Gateway {

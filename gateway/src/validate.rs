@@ -13,6 +13,9 @@ use crate::peers::TargetInfo;
 /// Asks for n-gram proposals instead of a draft model's.
 const NGRAM: &str = "ngram";
 
+/// Asks for plain decoding.
+const NOBODY: &str = "none";
+
 /// Who is to propose.
 #[derive(Debug, Clone)]
 pub(crate) enum Drafting {
@@ -30,7 +33,7 @@ impl Drafting {
         match self {
             Self::Model(name, _) => name,
             Self::Ngram => NGRAM,
-            Self::Nobody => "none",
+            Self::Nobody => NOBODY,
         }
     }
 }
@@ -57,19 +60,21 @@ impl ValidRequest {
     ) -> Result<Self, RequestError> {
         let target = find_target(&request.target, directory)?;
         let policy = request.policy.as_deref().map_or_else(|| Ok(policy.clone()), parse_policy)?;
-        let drafting = choose_drafting(&request, &target, directory)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer)?;
         check_tokens("the prompt", &prompt, &target)?;
         check_room(prompt.len(), request.max_tokens, &target)?;
+        let asked = if request.speculate { request.drafter.as_deref() } else { Some(NOBODY) };
+        let needs = Needs { target: &target, context: prompt.len() + request.max_tokens };
+        let drafting = needs.choose(asked, directory)?;
         Ok(Self {
-            target,
             prompt,
             max_tokens: request.max_tokens,
             sampling: request.sampling,
             stop_tokens: request.stop_tokens,
             policy,
             drafting,
+            target,
         })
     }
 }
@@ -81,41 +86,51 @@ fn find_target(name: &str, directory: &Directory) -> Result<Arc<TargetInfo>, Req
     })
 }
 
-fn choose_drafting(
-    request: &GenerationRequest,
-    target: &TargetInfo,
-    directory: &Directory,
-) -> Result<Drafting, RequestError> {
-    match request.drafter.as_deref() {
-        _ if !request.speculate => Ok(Drafting::Nobody),
-        Some(NGRAM) => Ok(Drafting::Ngram),
-        Some(name) => named_drafter(name, target, directory),
-        None => Ok(any_drafter(target, directory)),
+/// What a drafter must be able to follow.
+struct Needs<'a> {
+    target: &'a TargetInfo,
+    /// Prompt and answer together, in tokens.
+    context: usize,
+}
+
+impl Needs<'_> {
+    /// The drafter that was asked for; any that answers and suits, or n-grams, if none was.
+    fn choose(&self, asked: Option<&str>, directory: &Directory) -> Result<Drafting, RequestError> {
+        match asked {
+            Some(NOBODY) => Ok(Drafting::Nobody),
+            Some(NGRAM) => Ok(Drafting::Ngram),
+            Some(name) => self.named(name, directory),
+            None => Ok(self.any(directory)),
+        }
     }
-}
 
-fn named_drafter(name: &str, target: &TargetInfo, directory: &Directory) -> Result<Drafting, RequestError> {
-    let drafters = directory.drafters();
-    let Some((drafter, card)) = drafters.iter().find(|(_, card)| card.name == name) else {
-        let known = drafters.iter().map(|(_, card)| card.name.clone()).chain([NGRAM.to_owned()]);
-        return Err(RequestError::UnknownDrafter { found: name.to_owned(), known: list(known) });
-    };
-    if !suits(card, target) {
-        let (drafter, target) = (name.to_owned(), target.card.name.clone());
-        return Err(RequestError::Tokenizers { drafter, target });
+    fn named(&self, name: &str, directory: &Directory) -> Result<Drafting, RequestError> {
+        let drafters = directory.drafters();
+        let Some((drafter, card)) = drafters.iter().find(|(_, card)| card.name == name) else {
+            let own = [NGRAM, NOBODY].map(str::to_owned);
+            let known = list(drafters.iter().map(|(_, card)| card.name.clone()).chain(own));
+            return Err(RequestError::UnknownDrafter { found: name.to_owned(), known });
+        };
+        self.check(card)?;
+        Ok(Drafting::Model(name.to_owned(), Arc::clone(drafter)))
     }
-    Ok(Drafting::Model(name.to_owned(), Arc::clone(drafter)))
-}
 
-/// A drafter that answers and suits the target; n-grams where there is none.
-fn any_drafter(target: &TargetInfo, directory: &Directory) -> Drafting {
-    let mut drafters = directory.drafters().into_iter();
-    let found = drafters.find(|(drafter, card)| drafter.is_up() && suits(card, target));
-    found.map_or(Drafting::Ngram, |(drafter, card)| Drafting::Model(card.name.clone(), drafter))
-}
+    fn any(&self, directory: &Directory) -> Drafting {
+        let mut drafters = directory.drafters().into_iter();
+        let found = drafters.find(|(drafter, card)| drafter.is_up() && self.check(card).is_ok());
+        found.map_or(Drafting::Ngram, |(drafter, card)| Drafting::Model(card.name.clone(), drafter))
+    }
 
-fn suits(card: &DrafterCard, target: &TargetInfo) -> bool {
-    card.vocabulary.fingerprint == target.card.vocabulary.fingerprint
+    fn check(&self, card: &DrafterCard) -> Result<(), RequestError> {
+        let (drafter, target) = (card.name.clone(), &self.target.card);
+        if card.vocabulary.fingerprint != target.vocabulary.fingerprint {
+            return Err(RequestError::Tokenizers { drafter, target: target.name.clone() });
+        }
+        if self.context > card.context {
+            return Err(RequestError::DrafterContext { drafter, needed: self.context, context: card.context });
+        }
+        Ok(())
+    }
 }
 
 fn tokenize(prompt: Prompt, tokenizer: &Tokenizer) -> Result<Vec<Token>, RequestError> {

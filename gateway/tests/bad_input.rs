@@ -26,7 +26,7 @@ async fn each_rule_has_words_of_its_own() {
             GenerationRequest { target: "huge".to_owned(), ..request(5) },
             "unknown target `huge`; known targets are `other`, `toy`",
         ),
-        (drafter("tiny"), "unknown drafter `tiny`; known drafters are `small`, `alien`, `ngram`"),
+        (drafter("tiny"), "unknown drafter `tiny`; known drafters are `small`, `alien`, `ngram`, `none`"),
         (drafter("alien"), "drafter `alien` and target `toy` have different tokenizers"),
         (prompt(Prompt::Tokens(vec![])), "the prompt is empty"),
         (prompt(Prompt::Text(String::new())), "the prompt is empty"),

@@ -119,16 +119,24 @@ impl Fault {
     /// A status that no service of ours made was made by the transport: then
     /// `peer` is gone, unless the code says that time or patience ran out.
     pub fn from_status(peer: Party, status: &Status) -> Self {
-        let named = read_party(status.metadata());
-        let kind = match (named, status.code()) {
-            (None, Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled) => FaultKind::Gone,
-            (_, code) => FaultKind::from_code(code),
-        };
-        Self {
-            party: named.unwrap_or(peer),
-            kind,
-            message: status.message().to_owned(),
-            retry_after: read_retry_after(status.metadata()),
+        match read_party(status.metadata()) {
+            Some(party) => Self {
+                party,
+                kind: FaultKind::from_code(status.code()),
+                message: status.message().to_owned(),
+                retry_after: read_retry_after(status.metadata()),
+            },
+            None => Self::from_transport(peer, status),
+        }
+    }
+
+    fn from_transport(peer: Party, status: &Status) -> Self {
+        match status.code() {
+            Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled => {
+                let what = format_args!("the {peer} is not reached: {}", status.message());
+                Self::new(peer, FaultKind::Gone, what)
+            }
+            code => Self::new(peer, FaultKind::from_code(code), status.message()),
         }
     }
 }
@@ -186,6 +194,7 @@ mod tests {
         for code in [Code::Unavailable, Code::Unknown, Code::Internal, Code::Cancelled] {
             let fault = Fault::from_status(Party::Verifier, &Status::new(code, "connection reset"));
             assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Gone));
+            assert_eq!(fault.message, "the verifier is not reached: connection reset");
         }
     }
 

@@ -33,5 +33,8 @@ pub use generation::{
 pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
 pub use verifier::{NumberedTree, Open, Outcome, RowCost, VerifierCard, VerifierEvent};
 
+/// The most bytes that a service reads as one message.
+pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
 /// The encoded description of the protocol, for reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/espalier_descriptor.bin"));

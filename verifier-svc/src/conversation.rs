@@ -1,23 +1,33 @@
 //! One `Verify` stream: what comes up is handed in, what comes back is passed down.
 
+use std::time::Duration;
+
 use espalier_proto::{NumberedTree, Open, SequenceBounds, VerifierEvent, pb};
 use espalier_speculation::TreeBounds;
-use futures::Stream;
-use futures::stream;
+use futures::{Stream, stream};
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming};
 
 use crate::engine::{Engine, REPLIES_MAX, Reply, Session, TREES_UNDER_WAY_MAX};
 use crate::error::VerifierError;
 
+/// A stream must say what it is about within this time.
+const OPENING_MAX: Duration = Duration::from_secs(10);
+
+/// A sequence that has asked for nothing for so long loses its place.
+const IDLE_MAX: Duration = Duration::from_secs(300);
+
 /// A sequence and its stream. Whoever drops it drops the sequence.
 pub(crate) struct Conversation {
-    up: Option<Streaming<pb::VerifyRequest>>,
+    up: Streaming<pb::VerifyRequest>,
+    /// Nothing will come up any more.
+    heard_all: bool,
     session: Session,
     replies: mpsc::Receiver<Reply>,
-    bounds: TreeBounds,
     /// Answers that are still to come.
     owed: usize,
+    bounds: TreeBounds,
 }
 
 impl Conversation {
@@ -25,13 +35,15 @@ impl Conversation {
     pub(crate) async fn open(
         engine: &Engine,
         mut up: Streaming<pb::VerifyRequest>,
-        bounds: (SequenceBounds, TreeBounds),
+        (sequence_bounds, bounds): (SequenceBounds, TreeBounds),
     ) -> Result<Self, Status> {
-        let first = up.message().await?.ok_or(VerifierError::NothingOpened)?;
-        let open = Open::read(first, &bounds.0).map_err(VerifierError::from)?;
+        let first = timeout(OPENING_MAX, up.message()).await;
+        let first = first.map_err(|_| VerifierError::NothingOpened)??;
+        let first = first.ok_or(VerifierError::NothingOpened)?;
+        let open = Open::read(first, &sequence_bounds).map_err(VerifierError::from)?;
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let session = engine.open(open, sender)?;
-        Ok(Self { up: Some(up), session, replies, bounds: bounds.1, owed: 1 })
+        Ok(Self { up, heard_all: false, session, replies, owed: 1, bounds })
     }
 
     /// What goes down, until the sequence ends, fails, or has nothing more to say.
@@ -46,40 +58,30 @@ impl Conversation {
 
     /// The next answer; none when there is no more to come.
     async fn next(&mut self) -> Result<Option<VerifierEvent>, Status> {
-        loop {
-            if self.owed == 0 && self.up.is_none() {
-                return Ok(None);
-            }
+        while self.owed > 0 || !self.heard_all {
+            let may_ask = !self.heard_all && self.owed < TREES_UNDER_WAY_MAX;
             tokio::select! {
                 biased;
                 reply = self.replies.recv() => {
                     self.owed = self.owed.saturating_sub(1);
                     return Ok(Some(reply.ok_or(VerifierError::Stopped)??));
                 }
-                message = next_message(&mut self.up), if self.owed < TREES_UNDER_WAY_MAX => {
-                    self.hand_in(message?)?;
-                }
+                message = self.up.message(), if may_ask => self.hand_in(message?)?,
+                () = sleep(IDLE_MAX), if self.owed == 0 => return Err(VerifierError::Idle { limit: IDLE_MAX }.into()),
             }
         }
+        Ok(None)
     }
 
     fn hand_in(&mut self, message: Option<pb::VerifyRequest>) -> Result<(), VerifierError> {
         let Some(message) = message else {
-            self.up = None;
+            self.heard_all = true;
             return Ok(());
         };
         let numbered = NumberedTree::read(message, &self.bounds)?;
         self.session.submit(numbered)?;
         self.owed += 1;
         Ok(())
-    }
-}
-
-/// The next message, or the end of the messages once; never anything after it.
-async fn next_message(up: &mut Option<Streaming<pb::VerifyRequest>>) -> Result<Option<pb::VerifyRequest>, Status> {
-    match up {
-        Some(up) => up.message().await,
-        None => std::future::pending().await,
     }
 }
 

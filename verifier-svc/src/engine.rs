@@ -90,6 +90,11 @@ impl Engine {
         Ok(session)
     }
 
+    /// Whether the thread has ended.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// Ready when the thread has ended.
     pub(crate) async fn stopped(&self) {
         self.commands.closed().await;

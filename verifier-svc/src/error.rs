@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use espalier_model::ModelError;
 use espalier_proto::{Fault, FaultKind, Party, SequenceId, WireError};
+use espalier_service_kit::ServeError;
 use espalier_speculation::LogitsError;
 use thiserror::Error;
 use tonic::Status;
@@ -11,15 +12,35 @@ use tonic::Status;
 /// When a refused sequence may be opened again.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
 
+/// Why a verifier stopped serving before it was asked to.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// The server failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The model's thread has ended, which it does only if something is badly wrong.
+    #[error("the engine of target `{target}` has stopped by itself")]
+    Engine {
+        /// The target.
+        target: String,
+    },
+}
+
 /// Why a verifier refuses or fails.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum VerifierError {
     /// A message breaks a rule.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The stream ended before it said what it is about.
-    #[error("the stream ended before a sequence was opened")]
+    /// The stream ended, or said nothing for too long, before it said what it is about.
+    #[error("no sequence was opened")]
     NothingOpened,
+    /// The sequence has asked for nothing for too long.
+    #[error("no tree came for {} seconds, so the sequence lost its place", limit.as_secs())]
+    Idle {
+        /// How long a sequence may ask for nothing.
+        limit: Duration,
+    },
     /// There is no room for another sequence.
     #[error("{limit} sequences are being verified, which is the limit")]
     Full {
@@ -68,7 +89,7 @@ impl VerifierError {
         match self {
             Self::Wire(_) | Self::NothingOpened | Self::RoundOrder { .. } => FaultKind::BadInput,
             Self::Full { .. } | Self::Busy => FaultKind::Overloaded,
-            Self::TakenOver { .. } => FaultKind::LostSequence,
+            Self::TakenOver { .. } | Self::Idle { .. } => FaultKind::LostSequence,
             Self::Stopped => FaultKind::Gone,
             Self::Model { .. } | Self::Logits(_) => FaultKind::Internal,
         }

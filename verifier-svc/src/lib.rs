@@ -18,6 +18,6 @@ mod service;
 mod target;
 
 pub use config::{Args, Config, ConfigError, SEQUENCES_LIMIT, TREE_NODES_LIMIT};
-pub use error::VerifierError;
+pub use error::{ServiceError, VerifierError};
 pub use service::serve;
 pub use target::{LoadError, Target};

@@ -5,35 +5,44 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
-use espalier_proto::{FILE_DESCRIPTOR_SET, SequenceBounds, pb};
-use espalier_service_kit::{Bound, ServeError};
+use espalier_proto::{FILE_DESCRIPTOR_SET, MESSAGE_BYTES_MAX, SequenceBounds, pb};
+use espalier_service_kit::Bound;
 use espalier_speculation::TreeBounds;
 use futures::{Stream, StreamExt, stream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::conversation::Conversation;
+use crate::error::ServiceError;
 use crate::target::Target;
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// Serves a target until `shutdown` is ready, or its engine stops by itself.
+/// Serves a target until `shutdown` is ready, then drains.
 ///
 /// # Errors
-/// [`ServeError`]; an engine that stopped by itself is logged.
+/// [`ServiceError`] when the transport fails or the engine stops by itself.
 pub async fn serve(
     target: Target,
     bound: Bound,
     shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), ServeError> {
+) -> Result<(), ServiceError> {
     let target = Arc::new(target);
     let service = Service { target: Arc::clone(&target) };
-    let stop = async move {
-        tokio::select! {
-            () = shutdown => {}
-            () = target.engine.stopped() => tracing::error!("the engine has stopped"),
+    let server = VerifierServer::new(service).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    let stop = {
+        let target = Arc::clone(&target);
+        async move {
+            tokio::select! {
+                () = shutdown => {}
+                () = target.engine.stopped() => {}
+            }
         }
     };
-    bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, stop).await
+    bound.serve(server, FILE_DESCRIPTOR_SET, stop).await?;
+    match target.engine.has_stopped() {
+        true => Err(ServiceError::Engine { target: target.card.name.clone() }),
+        false => Ok(()),
+    }
 }
 
 struct Service {

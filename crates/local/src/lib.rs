@@ -46,6 +46,9 @@ pub enum LocalError {
     /// The drafter cannot be loaded, or failed.
     #[error(transparent)]
     Drafter(#[from] DrafterError),
+    /// A verifier failed.
+    #[error(transparent)]
+    Verifier(#[from] espalier_verifier::ServiceError),
     /// The gateway's configuration is wrong.
     #[error(transparent)]
     Config(#[from] espalier_gateway::ConfigError),

@@ -86,9 +86,15 @@ pub(crate) unsafe fn softmax_terms<S: Simd>(scores: &mut [f32]) -> f32 {
         }
         let top = S::splat(to_array::<S>(top).into_iter().fold(f32::NEG_INFINITY, f32::max));
         let mut total = S::splat(0.0);
-        for chunk in scores.chunks_mut(LANES) {
-            store::<S>(chunk, exp::<S>(S::sub(load::<S>(chunk, 0.0), top)));
-            total = S::add(load::<S>(chunk, 0.0), total);
+        let (whole, rest) = scores.as_chunks_mut::<LANES>();
+        for chunk in whole {
+            let term = exp::<S>(S::sub(S::load(chunk.as_ptr()), top));
+            S::store(chunk.as_mut_ptr(), term);
+            total = S::add(term, total);
+        }
+        if !rest.is_empty() {
+            store::<S>(rest, exp::<S>(S::sub(load::<S>(rest, 0.0), top)));
+            total = S::add(load::<S>(rest, 0.0), total);
         }
         sum::<S>(total)
     }

@@ -1,0 +1,136 @@
+//! Promise 1: the text is the target's own, to the byte, whoever drafts, by whatever policy, at any temperature, with any
+//! number of threads, alone or among others.
+#![allow(clippy::unwrap_used)]
+
+use espalier_client::Client;
+use espalier_proto::GenerationRequest;
+use espalier_tests::{Oracle, answer, client, prompts, request, sampling, start};
+use futures::future::join_all;
+
+const TARGETS: [&str; 2] = ["small", "medium"];
+
+/// Chains and trees, cautious and bold, and a full-size one.
+const POLICIES: [&str; 8] = [
+    "constant,k=1",
+    "constant,k=5",
+    "svip",
+    "pct",
+    "pct,width=3,leaf_threshold=0.1",
+    "eagle2",
+    "opt-tree",
+    "vanilla-tree",
+];
+
+#[tokio::test]
+async fn plain_decoding_through_all_services_is_the_target_alone() {
+    let system = start(&TARGETS, None, 2).await;
+    let client = client(&system);
+    for target in TARGETS {
+        let mut oracle = Oracle::load(target);
+        for (i, (prompt, greedy)) in prompts(target).into_iter().enumerate().take(3) {
+            for sampling in [sampling(0.0, 0), sampling(0.8, i as u64)] {
+                let request = request(target, &prompt, greedy.len(), sampling);
+                let plain = answer(&client, GenerationRequest { speculate: false, ..request }).await;
+                assert_eq!(plain.ids(), oracle.continuation(&prompt, greedy.len(), sampling), "{target}");
+                assert_eq!(plain.completion.speculation.tau, Some(1.0));
+                if sampling.is_greedy() {
+                    assert_eq!(plain.ids(), greedy, "{target}: as transformers decodes");
+                }
+            }
+        }
+    }
+    system.stop().await.unwrap();
+}
+
+/// All policies on a few prompts.
+async fn every_policy_gives_the_plain_text(layers: Option<usize>, threads: usize) {
+    const TOKENS: usize = 40;
+    let system = start(&TARGETS, layers, threads).await;
+    let client = client(&system);
+    for target in TARGETS {
+        for (i, (prompt, _)) in prompts(target).into_iter().enumerate().skip(3).take(2) {
+            for sampling in [sampling(0.0, 0), sampling(0.8, 7 + i as u64)] {
+                let request = request(target, &prompt, TOKENS, sampling);
+                let plain = answer(&client, GenerationRequest { speculate: false, ..request.clone() }).await;
+                for policy in POLICIES {
+                    let policy = Some(policy.to_owned());
+                    let drafted = answer(&client, GenerationRequest { policy, ..request.clone() }).await;
+                    let what = format!("{target}, {:?}, {threads} threads", drafted.completion.speculation);
+                    assert_eq!(drafted.ids(), plain.ids(), "{what}");
+                    assert_eq!(drafted.text(), plain.text(), "{what}");
+                    assert_eq!(drafted.completion.reason, plain.completion.reason, "{what}");
+                }
+                let drafter = Some("ngram".to_owned());
+                let copied = answer(&client, GenerationRequest { drafter, ..request }).await;
+                assert_eq!(copied.ids(), plain.ids(), "{target}, n-grams");
+            }
+        }
+    }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_policy_gives_the_plain_text_on_one_thread() {
+    every_policy_gives_the_plain_text(None, 1).await;
+}
+
+#[tokio::test]
+async fn every_policy_gives_the_plain_text_on_two_threads_with_a_poor_drafter() {
+    every_policy_gives_the_plain_text(Some(3), 2).await;
+}
+
+#[tokio::test]
+async fn sequences_that_share_the_services_do_not_change_each_other() {
+    const TOKENS: usize = 32;
+    let system = start(&TARGETS, None, 2).await;
+    let client = client(&system);
+    let requests: Vec<GenerationRequest> = TARGETS
+        .iter()
+        .flat_map(|target| prompts(target).into_iter().take(4).map(move |(prompt, _)| (target, prompt)))
+        .enumerate()
+        .map(|(i, (target, prompt))| {
+            let policy = Some(POLICIES[i % POLICIES.len()].to_owned());
+            let sampling = sampling(if i % 2 == 0 { 0.0 } else { 0.8 }, i as u64);
+            GenerationRequest { policy, ..request(target, &prompt, TOKENS, sampling) }
+        })
+        .collect();
+    let together = join_all(requests.iter().map(|request| answer(&client, request.clone()))).await;
+    for (request, shared) in requests.into_iter().zip(together) {
+        let alone = answer(&client, GenerationRequest { speculate: false, ..request }).await;
+        assert_eq!(shared.ids(), alone.ids());
+    }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_seed_decides_the_text_and_nothing_else_does() {
+    let system = start(&["small"], None, 2).await;
+    let client = client(&system);
+    let (prompt, _) = prompts("small").remove(0);
+    let ask = async |client: &Client, seed| answer(client, request("small", &prompt, 24, sampling(1.0, seed))).await;
+    let (one, again, other) = (ask(&client, 1).await, ask(&client, 1).await, ask(&client, 2).await);
+    assert_eq!(one.ids(), again.ids());
+    assert_ne!(one.ids(), other.ids());
+    assert_eq!(one.completion.seed, 1);
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn stop_tokens_cut_accepted_runs_exactly() {
+    let system = start(&["medium"], None, 2).await;
+    let client = client(&system);
+    let (prompt, greedy) = prompts("medium").remove(1);
+    for stop in greedy[2..20].iter().copied() {
+        let asked = GenerationRequest {
+            stop_tokens: vec![stop],
+            policy: Some("constant,k=8".to_owned()),
+            ..request("medium", &prompt, 64, sampling(0.0, 0))
+        };
+        let cut = answer(&client, asked).await;
+        let end = greedy.iter().position(|&token| token == stop).unwrap() + 1;
+        assert_eq!(cut.ids(), greedy[..end]);
+        let speculation = &cut.completion.speculation;
+        assert_eq!(speculation.accepted, cut.tokens.iter().filter(|token| token.drafted).count() as u64);
+    }
+    system.stop().await.unwrap();
+}
