@@ -1,5 +1,7 @@
 //! The draft model as a port of the round loop.
 
+use std::collections::VecDeque;
+
 use espalier_proto::{Fault, FaultKind, Party};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{CostModel, Limits};
@@ -7,13 +9,64 @@ use espalier_speculation::{CostModel, Limits};
 use crate::engine::{Drafting, Engine};
 use crate::error::SequenceError;
 
+/// Rounds of plain decoding that may be under way at once.
+const RESTING_LOOKAHEAD: usize = 4;
+
+/// Rounds of rest after the policy first chose plain decoding; they double each time it does so again.
+const REST_ROUNDS_MIN: usize = 8;
+
+/// The longest rest.
+const REST_ROUNDS_MAX: usize = 64;
+
 /// Proposes trees for one sequence.
+///
+/// When the policy chooses an empty tree, plain decoding is faster than drafting. Then the model rests for some rounds:
+/// empty trees go out without waiting for outcomes, so that a sequence that is not worth drafting for costs what plain
+/// decoding costs.
 pub(crate) struct EngineProposer {
     engine: Engine,
     /// Away while the engine has it.
     drafting: Option<Box<Drafting>>,
+    rest: Rest,
     /// Takes what the sequence learned of its costs when it ends.
     learned: Box<dyn Fn(CostModel) + Send + Sync>,
+}
+
+/// When to draft and when not to.
+#[derive(Debug, Default)]
+struct Rest {
+    /// Rounds of plain decoding still to begin.
+    left: usize,
+    /// For each round whose outcome is still to come, oldest first: whether it is one of plain decoding.
+    under_way: VecDeque<bool>,
+    /// The length of the last rest; 0 after a tree that was worth sending.
+    last: usize,
+}
+
+impl Rest {
+    /// Whether the next round is one of plain decoding; counts it as begun.
+    fn begin_round(&mut self) -> bool {
+        let resting = self.left > 0;
+        self.left -= usize::from(resting);
+        self.under_way.push_back(resting);
+        resting
+    }
+
+    /// Whether the oldest round under way was one of plain decoding; counts it as ended.
+    fn end_round(&mut self) -> bool {
+        self.under_way.pop_front().unwrap_or(false)
+    }
+
+    /// The policy has chosen.
+    fn chosen(&mut self, drafts: bool) {
+        self.last = if drafts { 0 } else { (self.last * 2).clamp(REST_ROUNDS_MIN, REST_ROUNDS_MAX) };
+        self.left = self.last;
+    }
+
+    fn lookahead(&self) -> usize {
+        // Drafting needs the outcomes of all rounds before it.
+        if self.left > 0 { RESTING_LOOKAHEAD } else { 1 }
+    }
 }
 
 impl EngineProposer {
@@ -22,18 +75,26 @@ impl EngineProposer {
         drafting: Box<Drafting>,
         learned: impl Fn(CostModel) + Send + Sync + 'static,
     ) -> Self {
-        Self { engine, drafting: Some(drafting), learned: Box::new(learned) }
+        Self { engine, drafting: Some(drafting), rest: Rest::default(), learned: Box::new(learned) }
     }
 }
 
 impl Proposer for EngineProposer {
+    fn lookahead(&self) -> usize {
+        self.rest.lookahead()
+    }
+
     async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
+        if self.rest.begin_round() {
+            return Ok(Proposed::default());
+        }
         let mut drafting = self.drafting.take().ok_or(SequenceError::Stopped)?;
         // A path of `d` nodes commits `d + 1` tokens.
         let max_depth = sequence.remaining().saturating_sub(1);
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
         let (drafting, proposal) = self.engine.grow(drafting).await?;
         self.drafting = Some(drafting);
+        self.rest.chosen(!proposal.tree.is_empty() || max_depth == 0);
         Ok(Proposed { drafted: proposal.drafted, tree: proposal.tree })
     }
 
@@ -42,6 +103,11 @@ impl Proposer for EngineProposer {
             return Err(Fault::new(Party::Drafter, FaultKind::Internal, "an outcome came while a tree was growing"));
         };
         let outcome = feedback.outcome;
+        if self.rest.end_round() {
+            // Several such rounds overlap, so what one took says nothing of its cost.
+            drafting.append(&outcome.tokens);
+            return Ok(());
+        }
         // The first round waits for the target to read the prompt, which no later round does.
         if outcome.round > 0 {
             drafting.costs.observe_verification(feedback.tree.len(), feedback.round_trip);
@@ -55,5 +121,38 @@ impl Drop for EngineProposer {
         if let Some(drafting) = self.drafting.take() {
             (self.learned)(drafting.costs);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_double_while_drafting_is_not_worth_it_and_end_when_it_is() {
+        let mut rest = Rest::default();
+        for expected in [8, 16, 32, 64, 64] {
+            assert_eq!((rest.begin_round(), rest.lookahead()), (false, 1));
+            rest.chosen(false);
+            for _ in 0..expected {
+                assert_eq!(rest.lookahead(), RESTING_LOOKAHEAD);
+                assert!(rest.begin_round());
+            }
+        }
+        rest.chosen(true);
+        assert!(!rest.begin_round());
+        rest.chosen(false);
+        assert_eq!(rest.left, REST_ROUNDS_MIN);
+    }
+
+    #[test]
+    fn outcomes_of_rests_are_told_from_those_of_trees() {
+        let mut rest = Rest::default();
+        rest.begin_round();
+        rest.chosen(false);
+        assert!(!rest.end_round(), "the empty tree that the policy chose");
+        rest.begin_round();
+        rest.begin_round();
+        assert!(rest.end_round() && rest.end_round() && !rest.end_round());
     }
 }

@@ -37,6 +37,7 @@ impl Tally {
             rounds: self.statistics.rounds() as u64,
             drafted: sums.drafted as u64,
             verified: sums.verified as u64,
+            depth: sums.depth as u64,
             accepted: sums.accepted as u64,
             accepted_by_depth: self.statistics.accepted_by_depth().iter().map(|&count| count as u64).collect(),
             tau: self.statistics.tau(),

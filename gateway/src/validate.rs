@@ -138,7 +138,7 @@ fn tokenize(prompt: Prompt, tokenizer: &Tokenizer) -> Result<Vec<Token>, Request
         Prompt::Tokens(tokens) => tokens,
         Prompt::Text(text) if text.is_empty() => vec![],
         Prompt::Text(text) => tokenizer.encode(&text, true)?,
-        Prompt::Conversation(messages) if messages.is_empty() => vec![],
+        Prompt::Conversation(messages) if messages.iter().all(|said| said.content.is_empty()) => vec![],
         Prompt::Conversation(messages) => {
             let said = |Message { role, content }| ChatMessage { role, content };
             tokenizer.encode_chat(&messages.into_iter().map(said).collect::<Vec<_>>())?

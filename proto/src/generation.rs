@@ -164,6 +164,8 @@ pub struct SpeculationSummary {
     pub drafted: u64,
     /// Nodes sent and verified.
     pub verified: u64,
+    /// Depths of the deepest nodes sent, summed over the rounds.
+    pub depth: u64,
     /// Draft tokens committed.
     pub accepted: u64,
     /// Rounds that accepted a node of depth `i + 1`, at index `i`.
@@ -255,6 +257,7 @@ fn write_summary(summary: SpeculationSummary) -> pb::SpeculationStatistics {
         rounds: summary.rounds,
         drafted: summary.drafted,
         verified: summary.verified,
+        depth: summary.depth,
         accepted: summary.accepted,
         accepted_by_depth: summary.accepted_by_depth,
         tau: summary.tau,
@@ -272,6 +275,7 @@ fn read_summary(wire: pb::SpeculationStatistics) -> Result<SpeculationSummary, W
         rounds: wire.rounds,
         drafted: wire.drafted,
         verified: wire.verified,
+        depth: wire.depth,
         accepted: wire.accepted,
         accepted_by_depth: wire.accepted_by_depth,
         tau: wire.tau,

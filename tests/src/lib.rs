@@ -39,7 +39,7 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
         threads: NonZeroUsize::new(threads).unwrap(),
         sequences_max: DrafterConfig::SEQUENCES_MAX,
     };
-    Plan { verifiers: targets.iter().map(verifier).collect(), drafter: Some(drafter), gateway: ANY_PORT }
+    Plan { verifiers: targets.iter().map(verifier).collect(), drafters: vec![drafter], gateway: ANY_PORT }
 }
 
 /// A running system of [`plan`].

@@ -21,7 +21,7 @@ const TARGETS: [&str; 2] = ["small", "medium"];
 
 pub(crate) async fn run(system: &SystemArgs) -> Result<Verdict, CliError> {
     let drafter = DrafterChoice::parse(DEFAULT_DRAFTER, system)?;
-    let running = start(plan(&TARGETS, &drafter, system)?).await?;
+    let running = start(plan(&TARGETS, &[drafter], system)?).await?;
     let verdict = show(Client::new(running.gateway())?).await;
     running.stop().await?;
     verdict

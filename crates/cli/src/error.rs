@@ -24,6 +24,8 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{}, line {line}: {what}", path.display())]
     Prompt { path: PathBuf, line: usize, what: String },
+    #[error("{} holds no checkpoint folders", path.display())]
+    NoFolders { path: PathBuf },
     #[error("{} holds no prompts", path.display())]
     NoPrompts { path: PathBuf },
     #[error(transparent)]
@@ -59,6 +61,7 @@ impl CliError {
             | Self::Drafter { .. }
             | Self::Read { .. }
             | Self::Prompt { .. }
+            | Self::NoFolders { .. }
             | Self::NoPrompts { .. }
             | Self::Policy(_)
             | Self::Sampling(_)

@@ -26,6 +26,9 @@ struct Checked {
 
 pub(crate) fn run(args: &Folder) -> Result<Verdict, CliError> {
     let folders = folders(&args.folder)?;
+    if folders.is_empty() {
+        return Err(CliError::NoFolders { path: args.folder.clone() });
+    }
     let mut work = Workspace::new(2);
     let mut failed = 0;
     for folder in &folders {
@@ -36,7 +39,7 @@ pub(crate) fn run(args: &Folder) -> Result<Verdict, CliError> {
     if !args.json {
         anstream::println!("{} passed, {failed} failed", folders.len() - failed);
     }
-    Ok((failed == 0 && !folders.is_empty()).into())
+    Ok((failed == 0).into())
 }
 
 /// The checkpoint folders in `dir`, by name; `dir` itself if it is one.

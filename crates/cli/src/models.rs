@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use espalier_drafter::Config as DrafterConfig;
+
 use crate::args::SystemArgs;
 use crate::error::CliError;
 
@@ -36,6 +38,15 @@ impl DrafterChoice {
         let layers = layers.parse().ok().filter(|&layers: &usize| layers > 0);
         let layers = layers.ok_or_else(|| CliError::Drafter { given: given.to_owned() })?;
         Ok(Self::Model { folder: checkpoint(name, system)?, layers: Some(layers) })
+    }
+
+    /// How requests name it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Model { folder, layers } => DrafterConfig::default_name(folder, *layers),
+            Self::Ngram => "ngram".to_owned(),
+            Self::None => "none".to_owned(),
+        }
     }
 }
 
@@ -80,6 +91,7 @@ mod tests {
         assert!(matches!(parse("small").unwrap(), DrafterChoice::Model { layers: None, .. }));
         assert!(matches!(parse("small:3").unwrap(), DrafterChoice::Model { layers: Some(3), .. }));
         assert_eq!(parse("ngram").unwrap(), DrafterChoice::Ngram);
+        assert_eq!(["small", "small:3", "ngram"].map(|given| parse(given).unwrap().name()), ["small", "small-3", "ngram"]);
         for wrong in ["small:0", "small:x", "small:"] {
             assert!(matches!(parse(wrong), Err(CliError::Drafter { .. })), "{wrong}");
         }

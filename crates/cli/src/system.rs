@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::Path;
 
 use espalier_client::Client;
 use espalier_drafter::Config as DrafterConfig;
@@ -20,37 +19,38 @@ pub(crate) fn threads(system: &SystemArgs) -> usize {
 }
 
 /// A system on free loopback ports.
-pub(crate) fn plan(targets: &[&str], drafter: &DrafterChoice, system: &SystemArgs) -> Result<Plan, CliError> {
+pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &SystemArgs) -> Result<Plan, CliError> {
     let target = |name: &&str| Ok((VerifierConfig::new(checkpoint(name, system)?, threads(system))?, ANY_PORT));
     let verifiers = targets.iter().map(target).collect::<Result<_, CliError>>()?;
-    let drafter = match drafter {
-        DrafterChoice::Model { folder, layers } => Some(drafter_config(folder, *layers, system)),
-        DrafterChoice::Ngram | DrafterChoice::None => None,
-    };
-    Ok(Plan { verifiers, drafter, gateway: ANY_PORT })
+    let drafters = drafters.iter().filter_map(|choice| drafter_config(choice, system)).collect();
+    Ok(Plan { verifiers, drafters, gateway: ANY_PORT })
 }
 
-fn drafter_config(folder: &Path, layers: Option<usize>, system: &SystemArgs) -> DrafterConfig {
-    DrafterConfig {
-        model: folder.to_owned(),
-        layers,
-        name: DrafterConfig::default_name(folder, layers),
+/// The service that a choice needs, if any.
+fn drafter_config(choice: &DrafterChoice, system: &SystemArgs) -> Option<DrafterConfig> {
+    let DrafterChoice::Model { folder, layers } = choice else {
+        return None;
+    };
+    Some(DrafterConfig {
+        model: folder.clone(),
+        layers: *layers,
+        name: choice.name(),
         listen: ANY_PORT,
         threads: NonZeroUsize::new(threads(system)).unwrap_or(NonZeroUsize::MIN),
         sequences_max: DrafterConfig::SEQUENCES_MAX,
-    }
+    })
 }
 
 /// The system that `espalier serve` was asked for.
 pub(crate) fn plan_to_serve(args: &Serve, system: &SystemArgs) -> Result<Plan, CliError> {
     let targets: Vec<&str> = args.targets.iter().map(String::as_str).collect();
-    let mut plan = plan(&targets, &DrafterChoice::parse(&args.drafter, system)?, system)?;
+    let mut plan = plan(&targets, &[DrafterChoice::parse(&args.drafter, system)?], system)?;
     let at = |port| SocketAddr::new(args.host, port);
     for (i, (_, listen)) in plan.verifiers.iter_mut().enumerate() {
         let following = args.verifier_port.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
         *listen = at(if args.verifier_port == 0 { 0 } else { following });
     }
-    if let Some(drafter) = &mut plan.drafter {
+    for drafter in &mut plan.drafters {
         drafter.listen = at(args.drafter_port);
     }
     plan.gateway = at(args.port);
@@ -81,13 +81,9 @@ impl Local {
             (_, true) => DrafterChoice::None,
             (drafter, false) => DrafterChoice::parse(drafter.as_deref().unwrap_or(DEFAULT_DRAFTER), system)?,
         };
-        let plan = plan(&[target], &choice, system)?;
+        let drafter = (choice != DrafterChoice::None).then(|| choice.name());
+        let plan = plan(&[target], &[choice], system)?;
         let target = plan.verifiers.first().map_or_else(String::new, |(config, _)| config.name().to_owned());
-        let drafter = match choice {
-            DrafterChoice::None => None,
-            DrafterChoice::Ngram => Some("ngram".to_owned()),
-            DrafterChoice::Model { .. } => plan.drafter.as_ref().map(|drafter| drafter.name.clone()),
-        };
         Ok(Self { system: start(plan).await?, target, drafter })
     }
 

@@ -67,6 +67,13 @@ impl Answer {
         let (elapsed, tokens) = self.decoding;
         (tokens > 0).then(|| tokens as f64 / elapsed.as_secs_f64())
     }
+
+    /// The tokens after the first ones and the time they took: what [`Self::decoded_per_second`] divides, for rates over
+    /// many answers.
+    pub fn decoded(&self) -> (usize, Duration) {
+        let (elapsed, tokens) = self.decoding;
+        (tokens, elapsed)
+    }
 }
 
 /// What a call to the gateway ended with.

@@ -1,4 +1,4 @@
-//! A whole system in one process: verifiers, a drafter and the gateway on their own ports, over real gRPC.
+//! A whole system in one process: verifiers, drafters and the gateway on their own ports, over real gRPC.
 //!
 //! What the command line starts and the end-to-end tests test. The services are the very ones of the separate
 //! programs; only the process is shared.
@@ -23,8 +23,8 @@ pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::
 pub struct Plan {
     /// A verifier for each target, and where it listens.
     pub verifiers: Vec<(espalier_verifier::Config, SocketAddr)>,
-    /// The drafter, if any; it listens where its configuration says.
-    pub drafter: Option<espalier_drafter::Config>,
+    /// The drafters, each of a name of its own; they listen where their configurations say.
+    pub drafters: Vec<espalier_drafter::Config>,
     /// Where the gateway listens.
     pub gateway: SocketAddr,
 }
@@ -118,15 +118,15 @@ impl System {
         for (config, listen) in plan.verifiers {
             verifiers.push((config, bind(listen).await?));
         }
-        let drafter = match plan.drafter {
-            Some(config) => Some((bind(config.listen).await?, config)),
-            None => None,
-        };
+        let mut drafters = Vec::new();
+        for config in plan.drafters {
+            drafters.push((bind(config.listen).await?, config));
+        }
         for (config, bound) in verifiers {
             system.add_verifier(config, bound, progress.clone()).await?;
         }
-        if let Some((bound, config)) = drafter {
-            system.add_drafter(config, bound, progress).await?;
+        for (bound, config) in drafters {
+            system.add_drafter(config, bound, progress.clone()).await?;
         }
         system.add_gateway(gateway).await?;
         Ok(system)

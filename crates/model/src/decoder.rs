@@ -1,5 +1,6 @@
 //! The decoder on the CPU: packed weights, tree attention, one forward pass over rows of many sequences.
 
+use crate::arena::Arena;
 use crate::attention::AttentionShape;
 use crate::checkpoint::Checkpoint;
 use crate::config::{Activation, ModelConfig, Norm, NormKind};
@@ -117,8 +118,8 @@ fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
 }
 
 impl Biased {
-    fn load(raw: &RawLinear) -> Result<Self> {
-        Ok(Self { weight: Linear::pack(&raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
+    fn load(arena: &mut Arena, raw: &RawLinear) -> Result<Self> {
+        Ok(Self { weight: Linear::pack(arena, &raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
     }
 }
 
@@ -138,15 +139,15 @@ fn stacked_bias(parts: &[&RawLinear]) -> Result<Option<Vec<f32>>> {
 }
 
 impl Mlp {
-    fn load(raw: &RawMlp) -> Result<Self> {
+    fn load(arena: &mut Arena, raw: &RawMlp) -> Result<Self> {
         Ok(match raw {
             RawMlp::Gated { gate, up, down } => Self::Gated {
-                gate_up: Linear::pair(&gate.weight, &up.weight)?,
+                gate_up: Linear::pair(arena, &gate.weight, &up.weight)?,
                 gate_bias: gate.bias.as_ref().map(floats).transpose()?,
                 up_bias: up.bias.as_ref().map(floats).transpose()?,
-                down: Biased::load(down)?,
+                down: Biased::load(arena, down)?,
             },
-            RawMlp::Plain { up, down } => Self::Plain { up: Biased::load(up)?, down: Biased::load(down)? },
+            RawMlp::Plain { up, down } => Self::Plain { up: Biased::load(arena, up)?, down: Biased::load(arena, down)? },
         })
     }
 
@@ -167,7 +168,7 @@ impl Mlp {
 }
 
 impl Layer {
-    fn load(raw: &RawLayer, config: &ModelConfig, layer: usize) -> Result<Self> {
+    fn load(arena: &mut Arena, raw: &RawLayer, config: &ModelConfig, layer: usize) -> Result<Self> {
         let head_norm = |norm: &Option<Tensor>| -> Result<Option<NormLayer>> {
             let Some(weight) = norm else { return Ok(None) };
             Ok(Some(NormLayer { kind: config.norm, weight: floats(weight)?, bias: None }))
@@ -176,12 +177,12 @@ impl Layer {
         let qkv = [&raw.q, &raw.k, &raw.v];
         Ok(Self {
             input_norm: NormLayer::load(&raw.input_norm, config.norm)?,
-            qkv: Linear::stack(&qkv.map(|part| &part.weight))?,
+            qkv: Linear::stack(arena, &qkv.map(|part| &part.weight))?,
             qkv_bias: stacked_bias(&qkv)?,
             qk_norm,
-            output: Biased::load(&raw.o)?,
+            output: Biased::load(arena, &raw.o)?,
             post_norm: NormLayer::load(&raw.post_norm, config.norm)?,
-            mlp: Mlp::load(&raw.mlp)?,
+            mlp: Mlp::load(arena, &raw.mlp)?,
             attention: AttentionShape {
                 heads: config.heads,
                 kv_heads: config.kv_heads,
@@ -237,17 +238,18 @@ impl Decoder {
         if options.format == WeightFormat::F32 {
             raw.widen()?;
         }
+        let mut arena = Arena::default();
         let mut layers = Vec::with_capacity(raw.layers.len());
         for (i, layer) in raw.layers.iter().enumerate() {
-            layers.push(Layer::load(layer, &config, i)?);
+            layers.push(Layer::load(&mut arena, layer, &config, i)?);
             progress(i + 1, raw.layers.len());
         }
         let (embedding, head) = match &raw.head {
             Some(head) => {
                 let bias = head.bias.as_ref().map(floats).transpose()?;
-                (Embedding::Table(Table::load(&raw.embedding)?), Head { weight: Linear::pack(&head.weight)?, bias })
+                (Embedding::Table(Table::load(&raw.embedding)?), Head { weight: Linear::pack(&mut arena, &head.weight)?, bias })
             }
-            None => (Embedding::Tied, Head { weight: Linear::pack(&raw.embedding)?, bias: None }),
+            None => (Embedding::Tied, Head { weight: Linear::pack(&mut arena, &raw.embedding)?, bias: None }),
         };
         let final_norm = NormLayer::load(&raw.final_norm, config.norm)?;
         let rotary = RotaryTable::new(&config);

@@ -5,6 +5,7 @@
 //! however many rows or threads share the pass. [`Reference`] is the slow, readable oracle.
 
 mod activation;
+mod arena;
 mod attention;
 mod checkpoint;
 mod config;

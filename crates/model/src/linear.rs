@@ -8,9 +8,9 @@ use std::mem::MaybeUninit;
 
 use candle_core::{DType, Tensor};
 use half::bf16;
-use memmap2::{Advice, MmapMut, MmapOptions};
 
 use crate::error::ModelError;
+use crate::arena::{Arena, Slab};
 use crate::kernels::{Kernels, LANES, Product, interleave};
 use crate::pool::Pool;
 
@@ -31,47 +31,48 @@ pub(crate) struct Linear {
 }
 
 enum Panels {
-    F32(Pages<f32>),
-    Bf16(Pages<u16>),
+    F32(Slab<f32>),
+    Bf16(Slab<u16>),
 }
 
 impl Linear {
     /// Packs one matrix (out, in).
-    pub(crate) fn pack(weight: &Tensor) -> Result<Self, ModelError> {
-        Self::stack(&[weight])
+    pub(crate) fn pack(arena: &mut Arena, weight: &Tensor) -> Result<Self, ModelError> {
+        Self::stack(arena, &[weight])
     }
 
     /// Packs several matrices of one input width, their outputs one after the other.
-    pub(crate) fn stack(weights: &[&Tensor]) -> Result<Self, ModelError> {
+    pub(crate) fn stack(arena: &mut Arena, weights: &[&Tensor]) -> Result<Self, ModelError> {
         let mut order = Vec::new();
         for (source, weight) in weights.iter().enumerate() {
             order.extend((0..weight.dims2()?.0).map(|row| Some((source, row))));
         }
-        Self::pack_rows(weights, &order)
+        Self::pack_rows(arena, weights, &order)
     }
 
     /// Packs two matrices of one shape so that every panel holds half a panel of each: its outputs can be combined
     /// (a gate with what it gates) by the task that computes them.
-    pub(crate) fn pair(first: &Tensor, second: &Tensor) -> Result<Self, ModelError> {
+    pub(crate) fn pair(arena: &mut Arena, first: &Tensor, second: &Tensor) -> Result<Self, ModelError> {
         let (rows, half) = (first.dims2()?.0, PANEL / 2);
         let within = |row: usize| (row < rows).then_some(row);
         let order: Vec<OutputRow> = (0..rows.div_ceil(half) * PANEL)
             .map(|o| within(o / PANEL * half + o % half).map(|row| (o / half % 2, row)))
             .collect();
-        Self::pack_rows(&[first, second], &order)
+        Self::pack_rows(arena, &[first, second], &order)
     }
 
-    fn pack_rows(weights: &[&Tensor], order: &[OutputRow]) -> Result<Self, ModelError> {
+    fn pack_rows(arena: &mut Arena, weights: &[&Tensor], order: &[OutputRow]) -> Result<Self, ModelError> {
         let inputs = weights[0].dims2()?.1;
+        let len = order.len().div_ceil(PANEL) * PANEL * inputs;
         let panels = if weights.iter().all(|w| w.dtype() == DType::BF16) {
             let rows = weights.iter().map(|w| w.flatten_all()?.to_vec1::<bf16>()).collect::<candle_core::Result<Vec<Vec<bf16>>>>()?;
             let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i].to_bits();
-            Panels::Bf16(fill(inputs, order, at, interleave)?)
+            Panels::Bf16(fill(arena.slab(len)?, inputs, order, (at, interleave)))
         } else {
             let to_f32 = |w: &&Tensor| w.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
             let rows = weights.iter().map(to_f32).collect::<Result<Vec<_>, _>>()?;
             let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i];
-            Panels::F32(fill(inputs, order, at, |o| o)?)
+            Panels::F32(fill(arena.slab(len)?, inputs, order, (at, |o| o)))
         };
         Ok(Self { inputs, outputs: order.len(), panels })
     }
@@ -180,47 +181,19 @@ fn place(inputs: usize, o: usize, i: usize) -> usize {
     (o / PAIR * inputs + i) * PAIR + o % PAIR
 }
 
-/// Lays out the panels: `at` gives a weight, `slot` the place of an output among all outputs of an input.
-fn fill<T: Copy + Default>(
+/// Lays out the panels in zeroed memory: `at` gives a weight, `slot` the place of an output among all outputs of an
+/// input.
+fn fill<T: Copy>(
+    mut slab: Slab<T>,
     inputs: usize,
     order: &[OutputRow],
-    at: impl Fn((usize, usize), usize) -> T,
-    slot: impl Fn(usize) -> usize,
-) -> Result<Pages<T>, ModelError> {
-    let mut pages = Pages::new(order.len().div_ceil(PANEL) * PANEL * inputs)?;
-    let packed = pages.as_mut_slice();
+    (at, slot): (impl Fn((usize, usize), usize) -> T, impl Fn(usize) -> usize),
+) -> Slab<T> {
+    let packed = slab.as_mut_slice();
     for (o, source) in order.iter().enumerate() {
         let Some(source) = *source else { continue };
         let slot = slot(o);
         (0..inputs).for_each(|i| packed[place(inputs, slot, i)] = at(source, i));
     }
-    Ok(pages)
-}
-
-/// Zeroed memory of its own pages, huge ones where the system has them: a decode step walks all of it, and small pages
-/// cost it address translations.
-struct Pages<T> {
-    map: MmapMut,
-    len: usize,
-    kind: std::marker::PhantomData<T>,
-}
-
-impl<T: Copy + Default> Pages<T> {
-    fn new(len: usize) -> Result<Self, ModelError> {
-        let map = MmapOptions::new().len((len * size_of::<T>()).max(1)).map_anon().map_err(ModelError::Memory)?;
-        #[cfg(target_os = "linux")]
-        // Advice only: small pages work as well.
-        let _ = map.advise(Advice::HugePage);
-        Ok(Self { map, len, kind: std::marker::PhantomData })
-    }
-
-    fn as_slice(&self) -> &[T] {
-        // SAFETY: the map is page-aligned, holds `len` elements, and zero bits are a value of f32 and u16.
-        unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast(), self.len) }
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: as above, and borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().cast(), self.len) }
-    }
+    slab
 }

@@ -58,7 +58,8 @@ pub struct Grower {
     limits: Limits,
     draft: Draft,
     frontier: Vec<usize>,
-    sent: RoundRecord,
+    /// The last proposal's counts, and the draft number of each node sent.
+    sent: (RoundRecord, Vec<usize>),
 }
 
 impl Grower {
@@ -72,7 +73,7 @@ impl Grower {
             limits: spec.limits(),
             draft: Draft::default(),
             frontier: Vec::new(),
-            sent: RoundRecord::default(),
+            sent: Default::default(),
         }
     }
 
@@ -131,21 +132,25 @@ impl Grower {
         kept.sort_unstable();
         kept.dedup();
         let proposal = send(&draft, draft.best(kept.into_iter(), max_nodes));
-        self.sent = RoundRecord {
+        let counts = RoundRecord {
             drafted: proposal.drafted,
             verified: proposal.tree.len(),
             depth: proposal.tree.depth(),
             ..RoundRecord::default()
         };
+        self.sent = (counts, proposal.drafted_ids.clone());
         proposal
     }
 
     /// Tells the policy how its last proposal went, and returns the round's counts.
     ///
-    /// `accepted` drafted tokens are among the `committed` ones; those cut off are in neither.
-    pub fn observe(&mut self, accepted: usize, committed: usize) -> RoundRecord {
-        let round = RoundRecord { accepted, committed, ..std::mem::take(&mut self.sent) };
-        self.policy.observe(&round);
+    /// `path` is what was accepted of the tree sent, from the root (excluded) downwards; with the
+    /// target's own tokens, `committed` tokens came of it. What was cut off is in neither.
+    pub fn observe(&mut self, path: &[usize], committed: usize) -> RoundRecord {
+        let (sent, ids) = std::mem::take(&mut self.sent);
+        let round = RoundRecord { accepted: path.len(), committed, ..sent };
+        let path: Vec<usize> = path.iter().filter_map(|node| ids.get(node.checked_sub(1)?).copied()).collect();
+        self.policy.observe(&round, &path);
         round
     }
 
@@ -271,8 +276,8 @@ mod tests {
         let mut grower = grower("constant,k=3", &[]);
         draft(&mut grower, &start(LIMITS), |_| vec![1.0]);
         let expected = RoundRecord { drafted: 3, verified: 3, depth: 3, accepted: 1, committed: 2 };
-        assert_eq!(grower.observe(1, 2), expected);
-        assert_eq!(grower.observe(0, 1), RoundRecord { committed: 1, ..RoundRecord::default() });
+        assert_eq!(grower.observe(&[1], 2), expected);
+        assert_eq!(grower.observe(&[], 1), RoundRecord { committed: 1, ..RoundRecord::default() });
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod visibility;
 
 pub use accept::{Walk, accept, arg_max, walk, winner};
 pub use candidates::{CandidateError, Candidates, Shape};
-pub use cost::{CostModel, Costs, Line};
+pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve};
 pub use draft::{Draft, Expansion};
 pub use grower::{GrowError, Grower, Proposal};
 pub use metrics::{RoundRecord, Statistics};

@@ -27,6 +27,11 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// What somebody else counted: `sums` and `accepted_by_depth` over so many rounds.
+    pub fn from_sums(rounds: usize, sums: RoundRecord, accepted_by_depth: Vec<usize>) -> Self {
+        Self { rounds, sums, accepted_by_depth }
+    }
+
     /// Adds one round.
     pub fn add(&mut self, round: &RoundRecord) {
         self.rounds += 1;
@@ -76,6 +81,16 @@ impl Statistics {
     /// Acceptance of trees: accepted / depth of the deepest node sent.
     pub fn alpha_tree(&self) -> Option<f64> {
         ratio(self.sums.accepted, self.sums.depth)
+    }
+
+    /// Nodes sent a round.
+    pub fn mean_nodes(&self) -> Option<f64> {
+        ratio(self.sums.verified, self.rounds)
+    }
+
+    /// Depth of the deepest node sent, a round; a round without nodes counts as 0.
+    pub fn mean_depth(&self) -> Option<f64> {
+        ratio(self.sums.depth, self.rounds)
     }
 
     /// Accepted / nodes verified.
@@ -150,6 +165,7 @@ mod tests {
         assert_eq!(statistics.alpha_tree(), Some(6.0 / 9.0));
         assert_eq!(statistics.draft_efficiency(), Some(6.0 / 15.0));
         assert_eq!(statistics.r_d(), Some(0.75));
+        assert_eq!((statistics.mean_nodes(), statistics.mean_depth()), (Some(7.5), Some(4.5)));
         assert_eq!(statistics.speedup(2.0, 10, 5.0), Some(2.0));
     }
 
@@ -169,6 +185,13 @@ mod tests {
     fn nothing_accepted_has_a_harmonic_mean_of_0() {
         let rejected = RoundRecord { accepted: 0, committed: 1, ..CHAIN };
         assert_eq!(pooled(&[rejected]).hm(), Some(0.0));
+    }
+
+    #[test]
+    fn sums_counted_elsewhere_are_taken_over() {
+        let counted = pooled(&[CHAIN, TREE]);
+        let taken = Statistics::from_sums(counted.rounds(), *counted.sums(), counted.accepted_by_depth().to_vec());
+        assert_eq!(taken, counted);
     }
 
     #[test]

@@ -132,6 +132,11 @@ impl Drafting {
         proposal
     }
 
+    /// Commits tokens of a round that nothing was drafted for.
+    pub(crate) fn append(&mut self, tokens: &[Token]) {
+        self.committed.extend_from_slice(tokens);
+    }
+
     /// Commits what the target accepted of the last proposal: the nodes `path` and the tokens that came of them.
     pub(crate) fn apply(&mut self, path: &[usize], tokens: &[Token]) -> Result<(), SequenceError> {
         let mut keep = std::mem::take(&mut self.chain);
@@ -140,7 +145,7 @@ impl Drafting {
         self.cache.keep_path(&keep)?;
         self.ran.clear();
         self.committed.extend_from_slice(tokens);
-        self.grower.observe(path.len(), tokens.len());
+        self.grower.observe(path, tokens.len());
         Ok(())
     }
 }

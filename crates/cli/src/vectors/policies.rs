@@ -183,7 +183,7 @@ fn round(
         close("entropies", &found.entropies, entropies)?;
     }
     let committed = commit(tree, &walk, &[], usize::MAX);
-    grower.observe(committed.accepted, committed.tokens.len());
+    grower.observe(&walk.path[..committed.accepted], committed.tokens.len());
     context.extend(committed.tokens);
     Ok(())
 }

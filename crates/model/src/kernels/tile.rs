@@ -61,6 +61,9 @@ impl Weight for u16 {
 /// own prefetcher falls behind memory.
 const PREFETCH_BYTES: usize = 8192;
 
+/// Bytes that memory hands out at a time.
+const CACHE_LINE: usize = 64;
+
 /// The weights of one input: `N` vectors.
 #[inline(always)]
 unsafe fn weights<S: Simd, W: Weight, const N: usize>(p: &Product<W>, input: usize) -> [S::V; N] {
@@ -69,7 +72,9 @@ unsafe fn weights<S: Simd, W: Weight, const N: usize>(p: &Product<W>, input: usi
         let mut out = [S::splat(0.0); N];
         for (pair, vectors) in out.chunks_mut(2).enumerate() {
             let from = p.w.add(input * p.w_stride + pair * p.pair_stride);
-            S::prefetch(from.wrapping_byte_add(PREFETCH_BYTES).cast());
+            for line in 0..vectors.len() * LANES * size_of::<W>() / CACHE_LINE {
+                S::prefetch(from.wrapping_byte_add(PREFETCH_BYTES + line * CACHE_LINE).cast());
+            }
             let (first, second) = W::load::<S>(from, vectors.len() > 1);
             vectors[0] = first;
             if let Some(v) = vectors.get_mut(1) {

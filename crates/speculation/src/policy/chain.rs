@@ -37,7 +37,7 @@ impl<T: StopTest> Policy for Chain<T> {
         draft.expandable().collect()
     }
 
-    fn observe(&mut self, round: &RoundRecord) {
+    fn observe(&mut self, round: &RoundRecord, _path: &[usize]) {
         self.0.observe(round);
     }
 }

@@ -56,7 +56,8 @@ mod tests {
         let mut lengths = Vec::new();
         for accepted in [2, 4, 5, 3, 0, 0, 0, 0, 0] {
             lengths.push(draft(&mut grower, &start(LIMITS), |_| vec![1.0]).tree.len());
-            grower.observe(accepted, accepted + 1);
+            let path: Vec<usize> = (1..=accepted).collect();
+            grower.observe(&path, accepted + 1);
         }
         assert_eq!(lengths, [2, 4, 5, 5, 4, 3, 2, 1, 1]);
     }
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn a_round_without_a_draft_changes_nothing() {
         let mut grower = grower("heuristic,start=3", &[]);
-        grower.observe(0, 1);
+        grower.observe(&[], 1);
         assert_eq!(draft(&mut grower, &start(LIMITS), |_| vec![1.0]).tree.len(), 3);
     }
 }

@@ -7,6 +7,7 @@ mod cape;
 mod chain;
 mod constant;
 mod eagle2;
+mod expected_gain;
 mod heuristic;
 mod opt_tree;
 mod param;
@@ -90,6 +91,7 @@ pub trait Policy: Send {
         draft.kept().collect()
     }
 
-    /// Learns how the round went; tokens cut off by a stop are not in it.
-    fn observe(&mut self, _round: &RoundRecord) {}
+    /// Learns how the round went; `path` holds the draft numbers of the accepted nodes, from the
+    /// root (excluded) downwards. Tokens cut off by a stop are in neither.
+    fn observe(&mut self, _round: &RoundRecord, _path: &[usize]) {}
 }

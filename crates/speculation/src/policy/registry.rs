@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::param::{Param, Value, Values};
-use super::{Policy, cape, constant, eagle2, heuristic, opt_tree, pct, svip, vanilla_tree};
+use super::{Policy, cape, constant, eagle2, expected_gain, heuristic, opt_tree, pct, svip, vanilla_tree};
 use crate::tree::MAX_TREE_NODES;
 
 /// The policies, in the order of the help text.
@@ -16,6 +16,7 @@ pub(super) const KINDS: &[Kind] = &[
     eagle2::KIND,
     opt_tree::KIND,
     pct::KIND,
+    expected_gain::KIND,
 ];
 
 /// Longest chain, deepest tree, widest node and largest tree that a policy may ask for.

@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(
             error("best"),
             "unknown policy `best`; there are \
-             constant, heuristic, svip, vanilla-tree, cape, eagle2, opt-tree, pct"
+             constant, heuristic, svip, vanilla-tree, cape, eagle2, opt-tree, pct, expected-gain"
         );
         assert_eq!(error("constant,5"), "`5` in policy constant is not of the form key=value");
         assert_eq!(

@@ -1,0 +1,88 @@
+//! What a level yet to be drafted is likely to hold, from what such levels lately held.
+
+use super::acceptance::{Acceptance, BOUNDS, CLASSES, class_of};
+
+/// Depths that are told apart; the last stands for all deeper ones.
+const DEPTHS: usize = 4;
+
+/// Nodes to be seen at a depth before they count as much as what is believed of it.
+const BELIEF: f64 = 3.0;
+
+/// Share of its weight that experience keeps in a round.
+const KEEP: f64 = 0.97;
+
+/// First children, and others, of each class of probability: what is believed of a node's
+/// children before any is seen.
+const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.02, 0.08, 0.12, 0.12, 0.13, 0.13, 0.12, 0.12, 0.16];
+const OTHERS: [f64; CLASSES] = [1.5, 1.0, 0.8, 0.4, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0];
+
+/// Children by group (others, first) and class.
+type Children = [[f64; CLASSES]; 2];
+
+/// The children that nodes had, by the nodes' depth; likelier nodes count more.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Followers {
+    depths: [Seen; DEPTHS],
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    nodes: f64,
+    children: Children,
+}
+
+/// A kind of child: how many a node is expected to have, and the chance of each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Follower {
+    pub(super) count: f64,
+    pub(super) chance: f64,
+}
+
+impl Followers {
+    /// A node of `depth` was run; it counts `weight`.
+    pub(super) fn expanded(&mut self, depth: usize, weight: f64) {
+        self.depths[depth.min(DEPTHS - 1)].nodes += weight;
+    }
+
+    /// It had a child of this probability, its first or another.
+    pub(super) fn followed(&mut self, depth: usize, weight: f64, (prob, first): (f64, bool)) {
+        self.depths[depth.min(DEPTHS - 1)].children[usize::from(first)][class_of(prob)] += weight;
+    }
+
+    /// A round goes by.
+    pub(super) fn settle(&mut self) {
+        for seen in &mut self.depths {
+            seen.nodes *= KEEP;
+            seen.children.iter_mut().flatten().for_each(|count| *count *= KEEP);
+        }
+    }
+
+    /// The children to be expected of a node of `depth`.
+    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Vec<Follower> {
+        let children = self.expected(depth.min(DEPTHS - 1));
+        let mut followers = Vec::with_capacity(2 * CLASSES);
+        for (first, counts) in [(false, children[0]), (true, children[1])] {
+            for (class, count) in counts.into_iter().enumerate().filter(|entry| entry.1 > 0.0) {
+                followers.push(Follower { count, chance: acceptance.chance(middle(class), first) });
+            }
+        }
+        followers
+    }
+
+    /// Children of a node at `depth`, one depth standing in for the next until that is known.
+    fn expected(&self, depth: usize) -> Children {
+        let mut believed = [OTHERS, FIRST];
+        for seen in &self.depths[..=depth] {
+            for (believed, found) in believed.iter_mut().flatten().zip(seen.children.iter().flatten()) {
+                *believed = (found + BELIEF * *believed) / (seen.nodes + BELIEF);
+            }
+        }
+        believed
+    }
+}
+
+/// The probability that stands for a class.
+fn middle(class: usize) -> f64 {
+    let below = class.checked_sub(1).map_or(0.0, |below| BOUNDS[below]);
+    0.5 * (below + BOUNDS[class])
+}

@@ -1,0 +1,213 @@
+//! Sampling parameters at work on one sequence: they and what they must know of its text.
+
+use crate::numeric::LogitsError;
+use crate::shaping::History;
+use crate::{Candidates, Sampling, Token};
+
+/// How the tokens of one sequence are chosen, its text so far included.
+///
+/// A node of a tree is named by its `path`: the tokens from below the root down to it, itself included, none for the
+/// root. What is said about a node is what would be said of the plain text that ends with its path, to the bit.
+#[derive(Debug, Clone)]
+pub struct Sampler {
+    sampling: Sampling,
+    history: History,
+    /// Tokens of the text, which is the position of the next one.
+    length: u64,
+    /// Logits as they were shaped last; unused where nothing is shaped.
+    row: Vec<f32>,
+}
+
+impl Sampler {
+    /// A text that begins with `prompt` and went on with `generated`.
+    pub fn new(sampling: Sampling, prompt: &[Token], generated: &[Token]) -> Self {
+        let history = sampling.shaping().map(|shaping| History::new(shaping, prompt)).unwrap_or_default();
+        let mut sampler = Self { sampling, history, length: prompt.len() as u64, row: Vec::new() };
+        sampler.push(generated);
+        sampler
+    }
+
+    /// The parameters.
+    pub fn sampling(&self) -> &Sampling {
+        &self.sampling
+    }
+
+    /// Adds generated tokens to the text.
+    pub fn push(&mut self, generated: &[Token]) {
+        self.history.push(generated);
+        self.length += generated.len() as u64;
+    }
+
+    /// The token that the target says after `path`, given its `logits` there.
+    ///
+    /// Greedy takes the arg-max of the shaped logits (ties: smaller token). Otherwise the arg-max of
+    /// `log p + gumbel(seed, position, token)`, `p` being the shaped logits' softmax at the temperature, cut by
+    /// `top_k`, `top_p` and `min_p` in this order: a draw from `p` that depends on nothing else.
+    ///
+    /// # Errors
+    /// Logits of which nothing can be chosen: none, a NaN or plus infinity among them, or all minus infinity.
+    pub fn decide(&mut self, logits: &[f32], path: &[Token]) -> Result<Token, LogitsError> {
+        let position = self.position(path);
+        let Self { sampling, history, row, .. } = self;
+        sampling.decide(shape(sampling, history, row, logits, path), position)
+    }
+
+    /// The drafter's `k` best guesses at what the target will [`decide`](Self::decide) after `path`, given the draft's
+    /// `logits` there, which are shaped as the target's are.
+    ///
+    /// Greedy: the most probable tokens at temperature 1. Otherwise tokens ranked by
+    /// `log q + gumbel(seed, position, token)`, each with the probability that it wins given this noise. Confidence and
+    /// entropy are those of `q`.
+    ///
+    /// # Errors
+    /// As for [`Self::decide`].
+    pub fn rank(&mut self, logits: &[f32], path: &[Token], k: usize) -> Result<Candidates, LogitsError> {
+        let position = self.position(path);
+        let Self { sampling, history, row, .. } = self;
+        sampling.rank(shape(sampling, history, row, logits, path), position, k)
+    }
+
+    /// The position of the token after `path`.
+    fn position(&self, path: &[Token]) -> u64 {
+        self.length + path.len() as u64
+    }
+}
+
+/// `logits` themselves where nothing is shaped, else `row` with them shaped.
+fn shape<'a>(
+    sampling: &Sampling,
+    history: &History,
+    row: &'a mut Vec<f32>,
+    logits: &'a [f32],
+    path: &[Token],
+) -> &'a [f32] {
+    match sampling.shaping() {
+        None => logits,
+        Some(shaping) => {
+            history.shape(shaping, logits, path, row);
+            row
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Gumbel, Penalties, Shaping, Tree, Walk, accept};
+
+    const VOCAB: Token = 12;
+
+    /// Some logits for what follows `text`: a fixed function of its last two tokens.
+    fn logits(text: &[Token]) -> Vec<f32> {
+        let state = text.iter().rev().take(2).fold(1, |state: u64, &token| state * 31 + u64::from(token));
+        let noise = Gumbel::new(99, state);
+        (0..VOCAB).map(|token| noise.at(token) as f32).collect()
+    }
+
+    /// Parameters of every sort, neutral ones among them.
+    fn any_sampling() -> impl Strategy<Value = Sampling> {
+        let temperature = prop_oneof![Just(0.0), 0.2..2.0_f64];
+        let cuts = (0..8_usize, 0.3..=1.0_f64, prop_oneof![Just(0.0), 0.0..0.5_f64], any::<u64>());
+        let penalties = (prop_oneof![Just(1.0), 0.5..2.0_f64], -2.0..2.0_f64, -2.0..2.0_f64);
+        let bias = prop::collection::btree_map(0..VOCAB, -3.0..3.0_f64, 0..4);
+        (temperature, cuts, penalties, bias).prop_map(|(temperature, (top_k, top_p, min_p, seed), penalties, bias)| {
+            let (repetition, presence, frequency) = penalties;
+            let shaping = Shaping::new(Penalties { repetition, presence, frequency }, bias).unwrap();
+            let sampling = Sampling::new(temperature, top_k, top_p, seed).unwrap();
+            sampling.with_min_p(min_p).unwrap().with_shaping(shaping)
+        })
+    }
+
+    fn any_text(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Token>> {
+        prop::collection::vec(0..VOCAB, length)
+    }
+
+    /// What the target says after `text` of which the first `prompt` tokens were given, one token at a time.
+    fn plain(sampling: &Sampling, text: &[Token], prompt: usize, count: usize) -> Vec<Token> {
+        let mut text = text.to_vec();
+        for _ in 0..count {
+            let (given, generated) = text.split_at(prompt);
+            let token = Sampler::new(sampling.clone(), given, generated).decide(&logits(&text), &[]).unwrap();
+            text.push(token);
+        }
+        text
+    }
+
+    #[test]
+    fn without_shaping_no_row_is_filled() {
+        let mut sampler = Sampler::new(Sampling::greedy(), &[1], &[2]);
+        assert_eq!(sampler.decide(&[0.0, 1.0], &[1, 1]), Ok(1));
+        assert!(sampler.row.is_empty());
+    }
+
+    #[test]
+    fn a_path_is_history_for_its_node_and_for_no_other() {
+        let shaping = Shaping::new(Penalties { presence: 2.0, ..Penalties::NONE }, []).unwrap();
+        let mut sampler = Sampler::new(Sampling::greedy().with_shaping(shaping), &[0], &[]);
+        let logits = [1.0, 0.5, 0.0];
+        assert_eq!(sampler.decide(&logits, &[]), Ok(0), "the prompt does not count");
+        assert_eq!(sampler.decide(&logits, &[0]), Ok(1));
+        assert_eq!(sampler.decide(&logits, &[0, 1]), Ok(2));
+        assert_eq!(sampler.decide(&logits, &[1]), Ok(0));
+        sampler.push(&[0]);
+        assert_eq!(sampler.decide(&logits, &[]), Ok(1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_node_decides_as_the_plain_text_that_ends_with_its_path(
+            sampling in any_sampling(), text in any_text(1..20), prompt in 0..20_usize, path in any_text(0..6)
+        ) {
+            let (prompt, generated) = text.split_at(prompt.min(text.len()));
+            let whole = [text.as_slice(), &path].concat();
+            let mut sampler = Sampler::new(sampling.clone(), prompt, generated);
+            let node = (sampler.decide(&logits(&whole), &path), sampler.rank(&logits(&whole), &path, 4));
+            let mut plain = Sampler::new(sampling, prompt, generated);
+            path.iter().for_each(|&token| plain.push(&[token]));
+            prop_assert_eq!(node, (plain.decide(&logits(&whole), &[]), plain.rank(&logits(&whole), &[], 4)));
+        }
+
+        #[test]
+        fn a_tree_is_walked_as_the_plain_text_goes_on(
+            sampling in any_sampling(), text in any_text(1..20), prompt in 1..20_usize,
+            nodes in prop::collection::vec((0..16_usize, 0..VOCAB), 0..12), depth in 0..8_usize
+        ) {
+            let prompt = prompt.min(text.len());
+            let said = plain(&sampling, &text, prompt, 9).split_off(text.len());
+            // The beginning of the plain text, so that walks go deep, and branches anywhere.
+            let mut tree = Tree::new();
+            for &token in &said[..depth] {
+                tree.push(tree.len(), token, 0.5).unwrap();
+            }
+            for (parent, token) in nodes {
+                let _ = tree.push(parent % (tree.len() + 1), token, 0.5);
+            }
+            let node_logits = |node: usize| {
+                let path = tree.path(node).into_iter().map(|id| tree.node(id).unwrap().token);
+                logits(&text.iter().copied().chain(path).collect::<Vec<_>>())
+            };
+            let rows: Vec<Vec<f32>> = (0..=tree.len()).map(node_logits).collect();
+            let mut sampler = Sampler::new(sampling, &text[..prompt], &text[prompt..]);
+            let Walk { path, bonus } = accept(&tree, &mut sampler, |node| &rows[node]).unwrap();
+            let path = path.iter().map(|&id| tree.node(id).unwrap().token);
+            let walked: Vec<Token> = path.chain([bonus]).collect();
+            prop_assert!(walked.len() > depth);
+            let longer = plain(&Sampler::sampling(&sampler).clone(), &text, prompt, walked.len()).split_off(text.len());
+            prop_assert_eq!(walked, longer);
+        }
+
+        #[test]
+        fn a_drafter_like_the_target_ranks_its_decision_first(
+            sampling in any_sampling(), prompt in any_text(1..10), generated in any_text(0..10), path in any_text(0..4)
+        ) {
+            let row = logits(&path);
+            let mut sampler = Sampler::new(sampling, &prompt, &generated);
+            let candidates = sampler.rank(&row, &path, 3).unwrap();
+            prop_assert_eq!(candidates.tokens()[0].0, sampler.decide(&row, &path).unwrap());
+        }
+    }
+}
