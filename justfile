@@ -42,3 +42,16 @@ bench-kernels *args:
 # Measures speculative against plain decoding through gRPC, on prompts of a JSONL file.
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}
+
+# Compares the text of plain and speculative decoding over many prompts: targets, temperatures, policies, threads.
+lossless prompts="models/medium/greedy.jsonl" limit="50":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --release
+    for threads in 1 2; do for target in small medium; do for temperature in 0 0.8; do
+        for policy in constant,k=5 eagle2,total=16 expected-gain; do
+            echo "$target, temperature $temperature, $policy, $threads threads"
+            target/release/espalier --threads $threads bench decode --target $target --prompts {{ prompts }} \
+                --limit {{ limit }} --temperature $temperature --seed 11 --policy $policy --json
+        done
+    done; done; done
