@@ -121,7 +121,8 @@ impl Drafter {
     fn proposer(&self, start: &Start) -> Result<EngineProposer, SequenceError> {
         let request = DraftRequest {
             committed: start.committed.clone(),
-            sampling: start.sampling,
+            generated: start.generated,
+            sampling: start.sampling.clone(),
             policy: parse_policy(&start.policy)?,
             stops: start.stop_tokens.clone(),
         };
@@ -155,9 +156,11 @@ impl Drafter {
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),
+            generated: start.generated,
             sampling: start.sampling,
             max_tokens: start.max_tokens,
             stop_tokens: start.stop_tokens,
+            logprobs: start.logprobs,
         };
         let verifier = RemoteVerifier::open(verifier, open, outgoing(deadline)).await?;
         let sequence = Sequence::new(start.committed, start.max_tokens);

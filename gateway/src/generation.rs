@@ -42,7 +42,7 @@ impl Generation {
         Self {
             committed: request.prompt.clone(),
             route: Route::new(request.drafting.clone()),
-            text: TextStream::new(&request.target.tokenizer),
+            text: TextStream::new(&request.target.tokenizer, request.stop_strings.clone()),
             replica: None,
             rounds: None,
             tally: Tally::default(),
@@ -69,7 +69,7 @@ impl Generation {
     async fn round(&mut self) -> Result<GenerationEvent, Fault> {
         loop {
             let fault = match self.try_round().await {
-                Ok(report) => return self.commit(&report),
+                Ok(report) => return self.commit(report),
                 Err(fault) => fault,
             };
             self.note_loss(&fault);
@@ -123,14 +123,12 @@ impl Generation {
         }
     }
 
-    fn commit(&mut self, report: &RoundReport) -> Result<GenerationEvent, Fault> {
-        let (count, room) = (report.tokens.len(), self.remaining());
-        if count > room {
-            let what = format_args!("a round committed {count} tokens where {room} may follow");
-            return Err(Fault::new(Party::Drafter, FaultKind::Internal, what));
-        }
-        let tokens = self.text.push(report)?;
-        self.tally.add(report);
+    fn commit(&mut self, mut report: RoundReport) -> Result<GenerationEvent, Fault> {
+        self.check(&report)?;
+        let tokens = self.text.push(&report)?;
+        // What a stop string cut off was never said.
+        report.cut(tokens.len());
+        self.tally.add(&report);
         self.committed.extend_from_slice(&report.tokens);
         self.finish = self.find_finish();
         if self.finish.is_some() {
@@ -139,9 +137,21 @@ impl Generation {
         Ok(GenerationEvent::Tokens(tokens))
     }
 
+    fn check(&self, report: &RoundReport) -> Result<(), Fault> {
+        let (count, room) = (report.tokens.len(), self.remaining());
+        let broken = |what| Err(Fault::new(Party::Drafter, FaultKind::Internal, what));
+        if count > room {
+            return broken(format!("a round committed {count} tokens where {room} may follow"));
+        }
+        if self.request.logprobs.is_some() && report.logprobs.len() != count {
+            return broken(format!("a round committed {count} tokens with {} logprobs", report.logprobs.len()));
+        }
+        Ok(())
+    }
+
     fn find_finish(&self) -> Option<FinishReason> {
         let last = self.committed.last()?;
-        if self.stops().contains(last) {
+        if self.text.stop_string().is_some() || self.stops().contains(last) {
             return Some(FinishReason::Stop);
         }
         (self.remaining() == 0).then_some(FinishReason::Length)
@@ -155,6 +165,7 @@ impl Generation {
             speculation: self.tally.summary(&self.route, &self.request.policy),
             text: self.text.finish()?,
             seed: self.request.sampling.seed(),
+            stop_string: self.text.stop_string().map(str::to_owned),
         })
     }
 
@@ -162,9 +173,11 @@ impl Generation {
         Open {
             sequence: self.sequence.clone(),
             committed: self.committed.clone(),
-            sampling: self.request.sampling,
+            generated: self.generated(),
+            sampling: self.request.sampling.clone(),
             max_tokens: self.remaining(),
             stop_tokens: self.request.stop_tokens.clone(),
+            logprobs: self.request.logprobs,
         }
     }
 
@@ -174,10 +187,12 @@ impl Generation {
             target: self.request.target.card.name.clone(),
             verifier: replica.url().to_owned(),
             committed: self.committed.clone(),
-            sampling: self.request.sampling,
+            generated: self.generated(),
+            sampling: self.request.sampling.clone(),
             policy: self.request.policy.to_string(),
             max_tokens: self.remaining(),
             stop_tokens: self.request.stop_tokens.clone(),
+            logprobs: self.request.logprobs,
         }
     }
 

@@ -11,7 +11,7 @@ use espalier_proto::{
     TargetCard, pb,
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
-use espalier_speculation::{PolicySpec, Sampling};
+use espalier_speculation::PolicySpec;
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::metadata::MetadataMap;
@@ -90,7 +90,7 @@ impl Gateway {
     async fn validate(&self, wire: pb::GenerateRequest) -> Result<ValidRequest, GatewayError> {
         let inner = Arc::clone(&self.0);
         let validate = move || {
-            let request = with_seed(GenerationRequest::try_from(wire)?)?;
+            let request = with_seed(GenerationRequest::try_from(wire)?);
             ValidRequest::new(request, &inner.directory, &inner.policy)
         };
         let validated = tokio::task::spawn_blocking(validate).await;
@@ -137,14 +137,11 @@ fn events(
 }
 
 /// Draws a seed where the client has chosen none and one is needed.
-fn with_seed(request: GenerationRequest) -> Result<GenerationRequest, RequestError> {
-    let asked = request.sampling;
-    if request.seeded || asked.is_greedy() {
-        return Ok(request);
+fn with_seed(request: GenerationRequest) -> GenerationRequest {
+    if request.seeded || request.sampling.is_greedy() {
+        return request;
     }
-    let sampling = Sampling::new(asked.temperature(), asked.top_k(), asked.top_p(), random());
-    let sampling = sampling.map_err(espalier_proto::WireError::from)?;
-    Ok(GenerationRequest { sampling, ..request })
+    GenerationRequest { sampling: request.sampling.with_seed(random()), ..request }
 }
 
 /// A number that nobody can foresee.

@@ -1,29 +1,58 @@
-//! From committed tokens to text, as far as characters are complete.
+//! From committed tokens to text, as far as characters are complete and no stop string may begin there.
 
-use espalier_proto::{Fault, FaultKind, GeneratedToken, Party, RoundReport};
+use espalier_proto::{Alternative, Fault, FaultKind, GeneratedToken, Party, RoundReport};
+use espalier_speculation::{Logprobs, StopScanner, StopStrings, Token};
 use espalier_text::{Detokenizer, TextError, Tokenizer};
 
 /// The text of one answer.
 #[derive(Debug)]
-pub(crate) struct TextStream(Detokenizer);
+pub(crate) struct TextStream {
+    tokenizer: Tokenizer,
+    detokenizer: Detokenizer,
+    scanner: StopScanner,
+}
 
 impl TextStream {
-    pub(crate) fn new(tokenizer: &Tokenizer) -> Self {
-        Self(tokenizer.decoder())
+    pub(crate) fn new(tokenizer: &Tokenizer, stops: StopStrings) -> Self {
+        Self { tokenizer: tokenizer.clone(), detokenizer: tokenizer.decoder(), scanner: StopScanner::new(stops) }
     }
 
-    /// The tokens of a round, each with the text that it completes.
+    /// The tokens of a round, each with the text that it completes, up to the one that completes a stop string.
     pub(crate) fn push(&mut self, report: &RoundReport) -> Result<Vec<GeneratedToken>, Fault> {
-        let token = |(index, &id): (usize, &u32)| {
-            let text = self.0.push(id).map_err(internal)?.unwrap_or_default();
-            Ok(GeneratedToken { id, text, drafted: index < report.accepted })
-        };
-        report.tokens.iter().enumerate().map(token).collect()
+        let mut tokens = Vec::with_capacity(report.tokens.len());
+        for (index, &id) in report.tokens.iter().enumerate() {
+            let piece = self.detokenizer.push(id).map_err(internal)?.unwrap_or_default();
+            let logprobs = report.logprobs.get(index);
+            tokens.push(GeneratedToken {
+                id,
+                text: self.scanner.push(piece),
+                drafted: index < report.accepted,
+                logprob: logprobs.map(|logprobs| logprobs.chosen),
+                alternatives: logprobs.map_or(Ok(vec![]), |logprobs| self.alternatives(logprobs))?,
+            });
+            if self.stop_string().is_some() {
+                break;
+            }
+        }
+        Ok(tokens)
     }
 
-    /// What is left of a character that was never completed.
+    /// The stop string that ended the text, once one did.
+    pub(crate) fn stop_string(&self) -> Option<&str> {
+        self.scanner.found()
+    }
+
+    /// What was held back: a character that was never completed, and what never became a stop string.
     pub(crate) fn finish(&mut self) -> Result<String, Fault> {
-        Ok(self.0.finish().map_err(internal)?.unwrap_or_default())
+        let rest = self.detokenizer.finish().map_err(internal)?.unwrap_or_default();
+        Ok(self.scanner.push(rest) + &self.scanner.finish())
+    }
+
+    fn alternatives(&self, logprobs: &Logprobs) -> Result<Vec<Alternative>, Fault> {
+        let alternative = |&(id, logprob): &(Token, f64)| {
+            Ok(Alternative { id, text: self.tokenizer.decode(&[id]).map_err(internal)?, logprob })
+        };
+        logprobs.top.iter().map(alternative).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt};
-use espalier_speculation::{PolicySpec, Sampling, Token, parse_policy};
+use espalier_speculation::{PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy};
 use espalier_text::{Message as ChatMessage, Tokenizer};
 
 use crate::directory::{Directory, Drafter};
@@ -46,6 +46,9 @@ pub(crate) struct ValidRequest {
     pub(crate) max_tokens: usize,
     pub(crate) sampling: Sampling,
     pub(crate) stop_tokens: Vec<Token>,
+    pub(crate) stop_strings: StopStrings,
+    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
+    pub(crate) logprobs: Option<usize>,
     pub(crate) policy: PolicySpec,
     pub(crate) drafting: Drafting,
 }
@@ -61,6 +64,7 @@ impl ValidRequest {
         let target = find_target(&request.target, directory)?;
         let policy = request.policy.as_deref().map_or_else(|| Ok(policy.clone()), parse_policy)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
+        check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer)?;
         check_tokens("the prompt", &prompt, &target)?;
         check_room(prompt.len(), request.max_tokens, &target)?;
@@ -72,6 +76,8 @@ impl ValidRequest {
             max_tokens: request.max_tokens,
             sampling: request.sampling,
             stop_tokens: request.stop_tokens,
+            stop_strings: request.stop_strings,
+            logprobs: request.logprobs,
             policy,
             drafting,
             target,
@@ -148,6 +154,11 @@ fn tokenize(prompt: Prompt, tokenizer: &Tokenizer) -> Result<Vec<Token>, Request
         return Err(RequestError::EmptyPrompt);
     }
     Ok(tokens)
+}
+
+fn biased_tokens(sampling: &Sampling) -> Vec<Token> {
+    let bias = sampling.shaping().map(Shaping::bias).unwrap_or_default();
+    bias.iter().map(|&(token, _)| token).collect()
 }
 
 fn check_tokens(field: &'static str, tokens: &[Token], target: &TargetInfo) -> Result<(), RequestError> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Sampling, Token};
+use espalier_speculation::{FinishReason, LOGPROBS_MAX, Logprobs, Penalties, Sampling, Shaping, Token};
 
 use crate::error::WireError;
 use crate::pb;
@@ -75,6 +75,18 @@ impl SequenceBounds {
         self.check_tokens("committed", committed)
     }
 
+    /// Checks that no more tokens were generated than are committed.
+    pub(crate) fn check_generated(generated: usize, committed: &[Token]) -> Result<(), WireError> {
+        check_length("generated", generated, committed.len())
+    }
+
+    /// Checks that the tokens that are biased exist.
+    pub(crate) fn check_bias(&self, sampling: &Sampling) -> Result<(), WireError> {
+        let bias = sampling.shaping().map(Shaping::bias).unwrap_or_default();
+        let tokens: Vec<Token> = bias.iter().map(|&(token, _)| token).collect();
+        self.check_tokens("logit_bias", &tokens)
+    }
+
     /// Checks that there are not too many stop tokens and that they exist.
     pub(crate) fn check_stops(&self, stops: &[Token]) -> Result<(), WireError> {
         check_length("stop_tokens", stops.len(), STOP_TOKENS_MAX)?;
@@ -123,16 +135,64 @@ pub(crate) fn read_sampling(wire: Option<pb::Sampling>) -> Result<Sampling, Wire
     let Some(wire) = wire else {
         return Ok(Sampling::greedy());
     };
+    let penalties = Penalties {
+        repetition: wire.repetition_penalty.unwrap_or(Penalties::NONE.repetition),
+        presence: wire.presence_penalty,
+        frequency: wire.frequency_penalty,
+    };
+    let shaping = Shaping::new(penalties, wire.logit_bias)?;
     let top_p = wire.top_p.unwrap_or(1.0);
-    Ok(Sampling::new(wire.temperature, wire.top_k as usize, top_p, wire.seed.unwrap_or(0))?)
+    let sampling = Sampling::new(wire.temperature, wire.top_k as usize, top_p, wire.seed.unwrap_or(0))?;
+    Ok(sampling.with_min_p(wire.min_p)?.with_shaping(shaping))
 }
 
 pub(crate) fn write_sampling(sampling: &Sampling) -> pb::Sampling {
+    let shaping = sampling.shaping();
+    let penalties = shaping.map_or(Penalties::NONE, |shaping| *shaping.penalties());
     pb::Sampling {
         temperature: sampling.temperature(),
         top_k: wire_count(sampling.top_k()),
         top_p: Some(sampling.top_p()),
         seed: Some(sampling.seed()),
+        min_p: sampling.min_p(),
+        repetition_penalty: Some(penalties.repetition),
+        presence_penalty: penalties.presence,
+        frequency_penalty: penalties.frequency,
+        logit_bias: shaping.map(|shaping| shaping.bias().iter().copied().collect()).unwrap_or_default(),
+    }
+}
+
+/// Reads how many alternatives each token is to come with, if it is to come with any or with its logprob alone.
+pub(crate) fn read_logprobs_asked(wire: Option<u32>) -> Result<Option<usize>, WireError> {
+    let asked = wire.map(|top| top as usize);
+    check_length("logprobs", asked.unwrap_or(0), LOGPROBS_MAX)?;
+    Ok(asked)
+}
+
+/// Reads the logprobs of `tokens` tokens: one each, or none at all.
+pub(crate) fn read_logprobs(wire: Vec<pb::Logprobs>, tokens: usize) -> Result<Vec<Logprobs>, WireError> {
+    if !wire.is_empty() && wire.len() != tokens {
+        return Err(WireError::Logprobs { found: wire.len(), tokens });
+    }
+    let read = |wire: pb::Logprobs| {
+        check_length("logprobs.top", wire.top.len(), LOGPROBS_MAX)?;
+        let top = wire.top.into_iter().map(|top| Ok((top.id, read_logprob(top.logprob)?)));
+        Ok(Logprobs { chosen: read_logprob(wire.chosen)?, top: top.collect::<Result<_, WireError>>()? })
+    };
+    wire.into_iter().map(read).collect()
+}
+
+pub(crate) fn write_logprobs(logprobs: Vec<Logprobs>) -> Vec<pb::Logprobs> {
+    let top = |(id, logprob)| pb::TopLogprob { id, logprob };
+    let write = |Logprobs { chosen, top: best }| pb::Logprobs { chosen, top: best.into_iter().map(top).collect() };
+    logprobs.into_iter().map(write).collect()
+}
+
+/// A logarithm of a probability above 0.
+pub(crate) fn read_logprob(value: f64) -> Result<f64, WireError> {
+    match value.is_finite() && value <= 0.0 {
+        true => Ok(value),
+        false => Err(WireError::Logprob { value }),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Sampling, Token};
+use espalier_speculation::{FinishReason, Logprobs, Sampling, Token};
 
 use crate::common::{
-    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_reason, read_sampling,
-    required, wire_count, wire_micros, write_finish, write_sampling,
+    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_logprobs, read_logprobs_asked,
+    read_reason, read_sampling, required, wire_count, wire_micros, write_finish, write_logprobs, write_sampling,
 };
 use crate::error::WireError;
 use crate::pb;
@@ -84,6 +84,8 @@ pub struct Start {
     pub verifier: String,
     /// Prompt and everything already emitted, at least one token.
     pub committed: Vec<Token>,
+    /// So many of them, the last ones, were generated; the others are the prompt.
+    pub generated: usize,
     /// How the target chooses.
     pub sampling: Sampling,
     /// How trees are grown, as `name,key=value,...`.
@@ -92,6 +94,8 @@ pub struct Start {
     pub max_tokens: usize,
     /// Tokens that end the text, besides the target's own.
     pub stop_tokens: Vec<Token>,
+    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
+    pub logprobs: Option<usize>,
 }
 
 impl Start {
@@ -104,8 +108,9 @@ impl Start {
             Up::Start(start) => start,
             Up::Grant(_) => return Err(WireError::Order { expected: "a start", found: "a grant" }),
         };
-        let max_tokens = wire.max_tokens as usize;
+        let (max_tokens, generated) = (wire.max_tokens as usize, wire.generated as usize);
         bounds.check(&wire.committed, max_tokens)?;
+        SequenceBounds::check_generated(generated, &wire.committed)?;
         bounds.check_stops(&wire.stop_tokens)?;
         check_text("target", &wire.target, MODEL_NAME_BYTES_MAX)?;
         check_text("verifier", &wire.verifier, ADDRESS_BYTES_MAX)?;
@@ -115,10 +120,13 @@ impl Start {
             target: wire.target,
             verifier: wire.verifier,
             committed: wire.committed,
+            generated,
+            // A bias on a token that only the target knows is nothing to the drafter.
             sampling: read_sampling(wire.sampling)?,
             policy: wire.policy,
             max_tokens,
             stop_tokens: wire.stop_tokens,
+            logprobs: read_logprobs_asked(wire.logprobs)?,
         })
     }
 }
@@ -134,6 +142,8 @@ impl From<Start> for pb::SpeculateRequest {
             policy: start.policy,
             max_tokens: wire_count(start.max_tokens),
             stop_tokens: start.stop_tokens,
+            generated: wire_count(start.generated),
+            logprobs: start.logprobs.map(wire_count),
         };
         Self { message: Some(Up::Start(start)) }
     }
@@ -184,16 +194,27 @@ impl From<Grant> for pb::SpeculateRequest {
 }
 
 /// What one round committed, and what it cost.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RoundReport {
     /// Counts from 0 within the stream.
     pub round: u64,
     /// The tokens committed, at least one.
     pub tokens: Vec<Token>,
+    /// One for each of them, or none if they were not asked for.
+    pub logprobs: Vec<Logprobs>,
     /// So many of them, the first ones, were draft tokens.
     pub accepted: usize,
     /// What it cost.
     pub cost: RoundCost,
+}
+
+impl RoundReport {
+    /// Keeps the first `count` tokens only, and what belongs to them.
+    pub fn cut(&mut self, count: usize) {
+        self.tokens.truncate(count);
+        self.logprobs.truncate(count);
+        self.accepted = self.accepted.min(self.tokens.len());
+    }
 }
 
 /// What one round cost.
@@ -214,7 +235,7 @@ pub struct RoundCost {
 }
 
 /// A message of `Speculate` on its way down.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum DrafterEvent {
     /// A round is over.
     Round(RoundReport),
@@ -250,6 +271,7 @@ fn write_report(report: RoundReport) -> pb::Round {
     pb::Round {
         round: report.round,
         tokens: report.tokens,
+        logprobs: write_logprobs(report.logprobs),
         accepted: wire_count(report.accepted),
         cost: Some(pb::RoundCost {
             drafted: wire_count(cost.drafted),
@@ -270,6 +292,7 @@ fn read_report(wire: pb::Round) -> Result<RoundReport, WireError> {
     let cost = required("round.cost", wire.cost)?;
     Ok(RoundReport {
         round: wire.round,
+        logprobs: read_logprobs(wire.logprobs, wire.tokens.len())?,
         tokens: wire.tokens,
         accepted: wire.accepted as usize,
         cost: RoundCost {
@@ -297,10 +320,12 @@ mod tests {
             target: "medium".to_owned(),
             verifier: "http://127.0.0.1:50051".to_owned(),
             committed: vec![1, 2, 3],
+            generated: 2,
             sampling: Sampling::greedy(),
             policy: "pct,width=5".to_owned(),
             max_tokens: 5,
             stop_tokens: vec![],
+            logprobs: Some(0),
         }
     }
 
@@ -308,6 +333,7 @@ mod tests {
         RoundReport {
             round: 2,
             tokens: vec![4, 5],
+            logprobs: vec![Logprobs { chosen: -0.5, top: vec![(4, -0.5)] }, Logprobs { chosen: -2.0, top: vec![] }],
             accepted: 1,
             cost: RoundCost {
                 drafted: 9,
@@ -371,8 +397,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_cut_off_a_report_is_not_accepted() {
+        let mut report = RoundReport { accepted: 2, ..report() };
+        report.cut(1);
+        assert_eq!((report.tokens.len(), report.logprobs.len(), report.accepted), (1, 1, 1));
+        report.cut(5);
+        assert_eq!(report.tokens.len(), 1);
+    }
+
+    #[test]
     fn a_report_that_contradicts_itself_is_refused() {
-        for broken in [RoundReport { tokens: vec![], ..report() }, RoundReport { accepted: 3, ..report() }] {
+        for broken in [
+            RoundReport { tokens: vec![], ..report() },
+            RoundReport { accepted: 3, ..report() },
+            RoundReport { tokens: vec![4], ..report() },
+        ] {
             let wire = pb::SpeculateResponse::from(DrafterEvent::Round(broken));
             assert!(DrafterEvent::try_from(wire).is_err());
         }

@@ -1,6 +1,6 @@
 //! Why a message was refused.
 
-use espalier_speculation::{SamplingError, Token, TreeFault};
+use espalier_speculation::{SamplingError, StopStringError, Token, TreeFault};
 use thiserror::Error;
 
 /// A message that breaks one of the protocol's rules.
@@ -98,6 +98,23 @@ pub enum WireError {
         /// Its value, in milliseconds.
         value_ms: f64,
     },
+    /// Logprobs that do not belong to the tokens they come with.
+    #[error("{found} logprobs came with {tokens} tokens")]
+    Logprobs {
+        /// How many came.
+        found: usize,
+        /// How many tokens they came with.
+        tokens: usize,
+    },
+    /// A number that is no logarithm of a probability.
+    #[error("logprob {value} is no logarithm of a probability")]
+    Logprob {
+        /// The number.
+        value: f64,
+    },
+    /// Stop strings that are none.
+    #[error(transparent)]
+    StopStrings(#[from] StopStringError),
     /// Sampling parameters out of range.
     #[error(transparent)]
     Sampling(#[from] SamplingError),

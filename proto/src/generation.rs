@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Sampling, Token};
+use espalier_speculation::{FinishReason, LOGPROBS_MAX, Sampling, StopStrings, Token};
 
 use crate::common::{
-    STOP_TOKENS_MAX, Vocabulary, at_least_one, check_length, check_text, read_reason, read_sampling, required,
-    wire_count, write_finish, write_sampling,
+    STOP_TOKENS_MAX, Vocabulary, at_least_one, check_length, check_text, read_logprob, read_logprobs_asked,
+    read_reason, read_sampling, required, wire_count, write_finish, write_sampling,
 };
 use crate::drafter::POLICY_BYTES_MAX;
 use crate::error::WireError;
@@ -50,6 +50,10 @@ pub struct GenerationRequest {
     pub seeded: bool,
     /// Tokens that end the text, besides the target's own.
     pub stop_tokens: Vec<Token>,
+    /// Texts that end the text, which is cut before them.
+    pub stop_strings: StopStrings,
+    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
+    pub logprobs: Option<usize>,
     /// How trees are grown; the gateway's default if absent.
     pub policy: Option<String>,
     /// The drafter that must be used; any if absent.
@@ -73,6 +77,8 @@ impl TryFrom<pb::GenerateRequest> for GenerationRequest {
             seeded: wire.sampling.as_ref().is_some_and(|sampling| sampling.seed.is_some()),
             sampling: read_sampling(wire.sampling)?,
             stop_tokens: wire.stop_tokens,
+            stop_strings: StopStrings::new(wire.stop_strings)?,
+            logprobs: read_logprobs_asked(wire.logprobs)?,
             policy: given(wire.policy),
             drafter: given(wire.drafter),
             speculate: !wire.no_speculation,
@@ -89,6 +95,8 @@ impl From<GenerationRequest> for pb::GenerateRequest {
             max_tokens: wire_count(request.max_tokens),
             sampling: Some(pb::Sampling { seed: sampling.seed.filter(|_| request.seeded), ..sampling }),
             stop_tokens: request.stop_tokens,
+            stop_strings: request.stop_strings.into(),
+            logprobs: request.logprobs.map(wire_count),
             policy: request.policy.unwrap_or_default(),
             drafter: request.drafter.unwrap_or_default(),
             no_speculation: !request.speculate,
@@ -128,7 +136,7 @@ fn given(text: String) -> Option<String> {
 }
 
 /// A token on its way to the client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct GeneratedToken {
     /// The token.
     pub id: Token,
@@ -136,6 +144,21 @@ pub struct GeneratedToken {
     pub text: String,
     /// Whether the drafter had proposed it.
     pub drafted: bool,
+    /// Natural logarithm of its probability in the target's own distribution, if asked for.
+    pub logprob: Option<f64>,
+    /// The most probable tokens in its place, as many as were asked for, best first.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A token that might have been said in another's place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    /// The token.
+    pub id: Token,
+    /// Its text on its own.
+    pub text: String,
+    /// Natural logarithm of its probability in the target's own distribution.
+    pub logprob: f64,
 }
 
 /// The end of a generation.
@@ -149,10 +172,12 @@ pub struct Completion {
     pub completion_tokens: usize,
     /// How speculation went.
     pub speculation: SpeculationSummary,
-    /// Text of trailing bytes that never became a complete character.
+    /// Text that was held back to the end: an incomplete character, or what never became a stop string.
     pub text: String,
     /// The seed that was used.
     pub seed: u64,
+    /// The stop string that ended the text, if one did.
+    pub stop_string: Option<String>,
 }
 
 /// How speculation went over a whole generation.
@@ -199,12 +224,7 @@ impl From<GenerationEvent> for pb::GenerateResponse {
     fn from(event: GenerationEvent) -> Self {
         let event = match event {
             GenerationEvent::Tokens(tokens) => {
-                let wire = |token: GeneratedToken| pb::GeneratedToken {
-                    id: token.id,
-                    text: token.text,
-                    drafted: token.drafted,
-                };
-                Down::Chunk(pb::Chunk { tokens: tokens.into_iter().map(wire).collect() })
+                Down::Chunk(pb::Chunk { tokens: tokens.into_iter().map(write_token).collect() })
             }
             GenerationEvent::Finished(completion) => Down::Finished(write_completion(*completion)),
         };
@@ -217,14 +237,34 @@ impl TryFrom<pb::GenerateResponse> for GenerationEvent {
 
     fn try_from(wire: pb::GenerateResponse) -> Result<Self, WireError> {
         Ok(match required("event", wire.event)? {
-            Down::Chunk(chunk) => {
-                let token =
-                    |wire: pb::GeneratedToken| GeneratedToken { id: wire.id, text: wire.text, drafted: wire.drafted };
-                Self::Tokens(chunk.tokens.into_iter().map(token).collect())
-            }
+            Down::Chunk(chunk) => Self::Tokens(chunk.tokens.into_iter().map(read_token).collect::<Result<_, _>>()?),
             Down::Finished(finished) => Self::Finished(Box::new(read_completion(finished)?)),
         })
     }
+}
+
+fn write_token(token: GeneratedToken) -> pb::GeneratedToken {
+    let write = |Alternative { id, text, logprob }| pb::Alternative { id, text, logprob };
+    pb::GeneratedToken {
+        id: token.id,
+        text: token.text,
+        drafted: token.drafted,
+        logprob: token.logprob,
+        alternatives: token.alternatives.into_iter().map(write).collect(),
+    }
+}
+
+fn read_token(wire: pb::GeneratedToken) -> Result<GeneratedToken, WireError> {
+    check_length("alternatives", wire.alternatives.len(), LOGPROBS_MAX)?;
+    let read =
+        |wire: pb::Alternative| Ok(Alternative { id: wire.id, text: wire.text, logprob: read_logprob(wire.logprob)? });
+    Ok(GeneratedToken {
+        id: wire.id,
+        text: wire.text,
+        drafted: wire.drafted,
+        logprob: wire.logprob.map(read_logprob).transpose()?,
+        alternatives: wire.alternatives.into_iter().map(read).collect::<Result<_, WireError>>()?,
+    })
 }
 
 fn write_completion(completion: Completion) -> pb::Finished {
@@ -237,6 +277,7 @@ fn write_completion(completion: Completion) -> pb::Finished {
         statistics: Some(write_summary(completion.speculation)),
         text: completion.text,
         seed: completion.seed,
+        stop_string: completion.stop_string.unwrap_or_default(),
     }
 }
 
@@ -249,6 +290,7 @@ fn read_completion(wire: pb::Finished) -> Result<Completion, WireError> {
         speculation: read_summary(required("statistics", wire.statistics)?)?,
         text: wire.text,
         seed: wire.seed,
+        stop_string: given(wire.stop_string),
     })
 }
 
@@ -344,6 +386,8 @@ mod tests {
             sampling: Sampling::new(0.8, 0, 1.0, 5).unwrap(),
             seeded: true,
             stop_tokens: vec![7],
+            stop_strings: StopStrings::new(vec!["\n\n".to_owned()]).unwrap(),
+            logprobs: Some(3),
             policy: Some("constant,k=5".to_owned()),
             drafter: None,
             speculate: true,
@@ -363,7 +407,7 @@ mod tests {
     fn a_request_without_a_seed_says_so() {
         let unseeded = GenerationRequest { seeded: false, ..request(Prompt::Tokens(vec![1])) };
         let wire = pb::GenerateRequest::from(unseeded);
-        assert_eq!(wire.sampling.unwrap().seed, None);
+        assert_eq!(wire.sampling.as_ref().unwrap().seed, None);
         assert!(!GenerationRequest::try_from(wire).unwrap().seeded);
     }
 
@@ -375,7 +419,9 @@ mod tests {
 
     #[test]
     fn events_survive_the_wire() {
-        let token = GeneratedToken { id: 4, text: " four".to_owned(), drafted: true };
+        let alternatives = vec![Alternative { id: 9, text: " nine".to_owned(), logprob: -0.25 }];
+        let token =
+            GeneratedToken { id: 4, text: " four".to_owned(), drafted: true, logprob: Some(-1.5), alternatives };
         let completion = Completion {
             reason: FinishReason::Stop,
             prompt_tokens: 12,
@@ -390,6 +436,7 @@ mod tests {
             },
             text: String::new(),
             seed: 9,
+            stop_string: Some("\n\n".to_owned()),
         };
         for event in [GenerationEvent::Tokens(vec![token]), GenerationEvent::Finished(Box::new(completion))] {
             assert_eq!(GenerationEvent::try_from(pb::GenerateResponse::from(event.clone())), Ok(event));

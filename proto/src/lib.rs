@@ -28,7 +28,8 @@ pub use drafter::{DrafterCard, DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost,
 pub use error::WireError;
 pub use fault::{Fault, FaultKind, Party};
 pub use generation::{
-    Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, SpeculationSummary, TargetCard,
+    Alternative, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, SpeculationSummary,
+    TargetCard,
 };
 pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
 pub use verifier::{NumberedTree, Open, Outcome, RowCost, VerifierCard, VerifierEvent};

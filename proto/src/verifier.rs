@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Sampling, Token, Tree, TreeBounds};
+use espalier_speculation::{FinishReason, Logprobs, Sampling, Token, Tree, TreeBounds};
 
 use crate::common::{
-    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_finish, read_sampling,
-    required, wire_count, wire_micros, write_finish, write_sampling,
+    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_finish, read_logprobs,
+    read_logprobs_asked, read_sampling, required, wire_count, wire_micros, write_finish, write_logprobs,
+    write_sampling,
 };
 use crate::error::WireError;
 use crate::pb;
@@ -100,12 +101,16 @@ pub struct Open {
     pub sequence: SequenceId,
     /// Prompt and everything already emitted, at least one token.
     pub committed: Vec<Token>,
+    /// So many of them, the last ones, were generated; the others are the prompt.
+    pub generated: usize,
     /// How the target chooses.
     pub sampling: Sampling,
     /// At most so many further tokens; at least 1.
     pub max_tokens: usize,
     /// Tokens that end the text, besides the model's own.
     pub stop_tokens: Vec<Token>,
+    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
+    pub logprobs: Option<usize>,
 }
 
 impl Open {
@@ -118,15 +123,20 @@ impl Open {
             Up::Open(open) => open,
             Up::Tree(_) => return Err(WireError::Order { expected: "an open", found: "a tree" }),
         };
-        let max_tokens = wire.max_tokens as usize;
+        let (max_tokens, generated) = (wire.max_tokens as usize, wire.generated as usize);
         bounds.check(&wire.committed, max_tokens)?;
+        SequenceBounds::check_generated(generated, &wire.committed)?;
         bounds.check_stops(&wire.stop_tokens)?;
+        let sampling = read_sampling(wire.sampling)?;
+        bounds.check_bias(&sampling)?;
         Ok(Self {
             sequence: SequenceId::new(&wire.sequence)?,
-            sampling: read_sampling(wire.sampling)?,
             committed: wire.committed,
+            generated,
+            sampling,
             max_tokens,
             stop_tokens: wire.stop_tokens,
+            logprobs: read_logprobs_asked(wire.logprobs)?,
         })
     }
 }
@@ -139,6 +149,8 @@ impl From<Open> for pb::VerifyRequest {
             sampling: Some(write_sampling(&open.sampling)),
             max_tokens: wire_count(open.max_tokens),
             stop_tokens: open.stop_tokens,
+            generated: wire_count(open.generated),
+            logprobs: open.logprobs.map(wire_count),
         };
         Self { message: Some(Up::Open(open)) }
     }
@@ -181,7 +193,7 @@ impl NumberedTree {
 }
 
 /// What the target made of a tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The tree's number.
     pub round: u64,
@@ -189,6 +201,8 @@ pub struct Outcome {
     pub path: Vec<usize>,
     /// The tokens committed: those of `path`, then at most one of the target's own.
     pub tokens: Vec<Token>,
+    /// One for each of them, or none if they were not asked for.
+    pub logprobs: Vec<Logprobs>,
     /// Set when the sequence ends here.
     pub finish: Option<FinishReason>,
     /// Time the forward pass took.
@@ -205,7 +219,7 @@ impl Outcome {
 }
 
 /// A message of `Verify` on its way down.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum VerifierEvent {
     /// The sequence is open; so many committed tokens were still in the cache.
     Opened {
@@ -244,6 +258,7 @@ fn write_outcome(outcome: Outcome) -> pb::Outcome {
         round: outcome.round,
         path: outcome.path.into_iter().map(wire_count).collect(),
         tokens: outcome.tokens,
+        logprobs: write_logprobs(outcome.logprobs),
         finish: write_finish(outcome.finish),
         compute_us: wire_micros(outcome.compute),
         queue_us: wire_micros(outcome.queue),
@@ -269,6 +284,7 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
     }
     Ok(Outcome {
         round: wire.round,
+        logprobs: read_logprobs(wire.logprobs, wire.tokens.len())?,
         path: wire.path.into_iter().map(|node| node as usize).collect(),
         tokens: wire.tokens,
         finish,
@@ -281,6 +297,8 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use espalier_speculation::{Penalties, Shaping};
+
     use super::*;
 
     const SEQUENCE: SequenceBounds = SequenceBounds { vocab: 100, context: 16 };
@@ -290,9 +308,11 @@ mod tests {
         Open {
             sequence: SequenceId::from(7),
             committed: vec![1, 2, 3],
+            generated: 1,
             sampling: Sampling::new(0.8, 0, 0.9, 42).unwrap(),
             max_tokens: 5,
             stop_tokens: vec![9],
+            logprobs: Some(2),
         }
     }
 
@@ -301,6 +321,7 @@ mod tests {
             round: 3,
             path: vec![1, 3],
             tokens: vec![5, 6, 7],
+            logprobs: vec![],
             finish: None,
             compute: Duration::from_micros(1500),
             queue: Duration::from_micros(20),
@@ -358,14 +379,39 @@ mod tests {
 
     #[test]
     fn events_survive_the_wire() {
+        let logprobs = |chosen| Logprobs { chosen, top: vec![(9, -0.25), (4, -1.5)] };
+        let explained = Outcome { logprobs: [-1.5, -2.0, 0.0].map(logprobs).to_vec(), ..outcome() };
         let finished = Outcome { path: vec![2], tokens: vec![4], finish: Some(FinishReason::Stop), ..outcome() };
         for event in [
             VerifierEvent::Opened { reused_prefix: 12 },
             VerifierEvent::Outcome(outcome()),
+            VerifierEvent::Outcome(explained),
             VerifierEvent::Outcome(finished),
         ] {
             assert_eq!(VerifierEvent::try_from(pb::VerifyResponse::from(event.clone())), Ok(event));
         }
+    }
+
+    #[test]
+    fn what_an_open_asks_beyond_bounds_is_refused() {
+        let bias = |token| Shaping::new(Penalties::NONE, [(token, 1.0)]).unwrap();
+        let refusal = |open: Open| Open::read(open.into(), &SEQUENCE).unwrap_err().to_string();
+        assert_eq!(refusal(Open { generated: 4, ..open() }), "generated is 4, beyond the limit of 3");
+        assert_eq!(refusal(Open { logprobs: Some(21), ..open() }), "logprobs is 21, beyond the limit of 20");
+        let sampling = Sampling::greedy().with_shaping(bias(100));
+        assert_eq!(refusal(Open { sampling, ..open() }), "logit_bias holds token 100, beyond the vocabulary of 100");
+    }
+
+    #[test]
+    fn logprobs_belong_to_their_tokens_and_are_logarithms() {
+        let logprobs = |chosen| Logprobs { chosen, top: vec![] };
+        let refusal = |logprobs: Vec<Logprobs>| {
+            let wire = pb::VerifyResponse::from(VerifierEvent::Outcome(Outcome { logprobs, ..outcome() }));
+            VerifierEvent::try_from(wire).unwrap_err().to_string()
+        };
+        assert_eq!(refusal(vec![logprobs(-1.0)]), "1 logprobs came with 3 tokens");
+        assert_eq!(refusal(vec![logprobs(0.5); 3]), "logprob 0.5 is no logarithm of a probability");
+        assert_eq!(refusal(vec![logprobs(f64::NAN); 3]), "logprob NaN is no logarithm of a probability");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
 use espalier_local::{ANY_PORT, Plan, Role, System};
 use espalier_proto::{GenerationRequest, Prompt};
-use espalier_speculation::{Sampling, Token};
+use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
 
 pub use faults::Proxy;
@@ -83,6 +83,8 @@ pub fn request(target: &str, prompt: &[Token], max_tokens: usize, sampling: Samp
         sampling,
         seeded: true,
         stop_tokens: Vec::new(),
+        stop_strings: StopStrings::default(),
+        logprobs: None,
         policy: None,
         drafter: None,
         speculate: true,

@@ -1,7 +1,7 @@
 //! Plain decoding without any service: the model, one token at a time.
 
 use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace};
-use espalier_speculation::{Sampling, Token};
+use espalier_speculation::{Sampler, Sampling, Token};
 
 use crate::model;
 
@@ -21,19 +21,21 @@ impl Oracle {
     /// What the target says after `prompt`: one forward pass and one decision for each token.
     pub fn continuation(&mut self, prompt: &[Token], max_tokens: usize, sampling: Sampling) -> Vec<Token> {
         let mut cache = self.decoder.new_cache();
-        let (mut text, mut next) = (prompt.to_vec(), prompt.to_vec());
-        while text.len() < prompt.len() + max_tokens {
+        let mut sampler = Sampler::new(sampling, prompt, &[]);
+        let (mut text, mut next) = (Vec::new(), prompt.to_vec());
+        while text.len() < max_tokens {
             let rows = Row::chain(&next, 0);
             let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last };
             let output = self.decoder.forward(&mut self.work, &mut [segment], Depth::default()).unwrap();
-            let token = sampling.decide(output.logits(0, 0), text.len() as u64).unwrap();
+            let token = sampler.decide(output.logits(0, 0), &[]).unwrap();
             cache.keep_path(&(0..rows.len()).collect::<Vec<_>>()).unwrap();
+            sampler.push(&[token]);
             text.push(token);
             if self.decoder.config().eos.contains(&token) {
                 break;
             }
             next = vec![token];
         }
-        text.split_off(prompt.len())
+        text
     }
 }

@@ -29,13 +29,13 @@ async fn plain_decoding_through_all_services_is_the_target_alone() {
         let mut oracle = Oracle::load(target);
         for (i, (prompt, greedy)) in prompts(target).into_iter().enumerate().take(3) {
             for sampling in [sampling(0.0, 0), sampling(0.8, i as u64)] {
-                let request = request(target, &prompt, greedy.len(), sampling);
+                let request = request(target, &prompt, greedy.len(), sampling.clone());
                 let plain = answer(&client, GenerationRequest { speculate: false, ..request }).await;
-                assert_eq!(plain.ids(), oracle.continuation(&prompt, greedy.len(), sampling), "{target}");
-                assert_eq!(plain.completion.speculation.tau, Some(1.0));
                 if sampling.is_greedy() {
                     assert_eq!(plain.ids(), greedy, "{target}: as transformers decodes");
                 }
+                assert_eq!(plain.ids(), oracle.continuation(&prompt, greedy.len(), sampling), "{target}");
+                assert_eq!(plain.completion.speculation.tau, Some(1.0));
             }
         }
     }

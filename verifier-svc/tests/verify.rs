@@ -67,9 +67,11 @@ fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
     Open {
         sequence: SequenceId::from(id),
         committed: committed.to_vec(),
+        generated: 0,
         sampling: Sampling::greedy(),
         max_tokens,
         stop_tokens: vec![],
+        logprobs: None,
     }
 }
 

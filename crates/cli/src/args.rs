@@ -4,9 +4,13 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgGroup, Parser, Subcommand};
 use espalier_service_kit::TelemetryArgs;
+use espalier_speculation::{LOGPROBS_MAX, Token};
+
+use crate::bench::policies::{ALL, Labelled};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -111,6 +115,12 @@ pub(crate) struct Generate {
     /// A running gateway; without it the system is started in this process.
     #[arg(long, env = "ESPALIER_GATEWAY", value_name = "URL")]
     pub(crate) gateway: Option<String>,
+    /// End the answer before this text; may be given several times.
+    #[arg(long, allow_hyphen_values = true, value_name = "S")]
+    pub(crate) stop: Vec<String>,
+    /// Print each token's log-probability, and those of so many alternatives.
+    #[arg(long, requires = "json", value_parser = RangedU64ValueParser::<usize>::new().range(..=LOGPROBS_MAX as u64), value_name = "N")]
+    pub(crate) logprobs: Option<usize>,
     /// Print JSON, one object a prompt.
     #[arg(long)]
     pub(crate) json: bool,
@@ -131,6 +141,11 @@ pub(crate) struct Decoding {
     /// Draw from the most probable tokens that together hold this share only.
     #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_name = "X")]
     pub(crate) top_p: f64,
+    /// Draw from tokens at least so many times as probable as the most probable one only.
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) min_p: f64,
+    #[command(flatten)]
+    pub(crate) shaping: ShapingArgs,
     /// The same seed gives the same text.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) seed: u64,
@@ -145,6 +160,35 @@ pub(crate) struct Decoding {
     pub(crate) no_speculation: bool,
 }
 
+/// How the text so far, or the user, makes tokens more or less likely.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ShapingArgs {
+    /// Above 1, tokens that prompt or answer hold already become less likely (0.01 to 100).
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) repetition_penalty: f64,
+    /// Taken off the logits of tokens that the answer holds already (-2 to 2).
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) presence_penalty: f64,
+    /// Taken off the logits of tokens for each time that the answer holds them already (-2 to 2).
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) frequency_penalty: f64,
+    /// Added to the logits of tokens, by their ids (-100 to 100).
+    #[arg(long, value_delimiter = ',', value_parser = logit_bias, value_name = "TOKEN=X[,TOKEN=X…]")]
+    pub(crate) logit_bias: Vec<(Token, f64)>,
+}
+
+impl Default for ShapingArgs {
+    fn default() -> Self {
+        Self { repetition_penalty: 1.0, presence_penalty: 0.0, frequency_penalty: 0.0, logit_bias: Vec::new() }
+    }
+}
+
+/// Reads `TOKEN=X`.
+fn logit_bias(text: &str) -> Result<(Token, f64), String> {
+    let bias = text.split_once('=').and_then(|(token, bias)| Some((token.parse().ok()?, bias.parse().ok()?)));
+    bias.ok_or_else(|| "a bias is written as TOKEN=X, with the id of a token and a number".to_owned())
+}
+
 impl Decoding {
     /// Greedy decoding of at most `max_tokens`, everything else as usual.
     pub(crate) fn greedy(max_tokens: u32) -> Self {
@@ -153,6 +197,8 @@ impl Decoding {
             temperature: 0.0,
             top_k: 0,
             top_p: 1.0,
+            min_p: 0.0,
+            shaping: ShapingArgs::default(),
             seed: 0,
             policy: None,
             drafter: None,
@@ -172,6 +218,10 @@ pub(crate) enum Bench {
     Kernels(Kernels),
     /// Plain and speculative decoding, prompt by prompt in one run, through gRPC.
     Decode(Decode),
+    /// Every drafter under every policy next to plain decoding, prompt by prompt in one run, through gRPC.
+    Policies(Policies),
+    /// What a drafter's confidence and entropy say of acceptance: a reliability diagram.
+    Calibration(Calibration),
 }
 
 #[derive(Debug, clap::Args)]
@@ -202,6 +252,71 @@ pub(crate) struct Decode {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Policies {
+    /// The model that answers.
+    #[arg(long, default_value = "medium", value_name = "T")]
+    pub(crate) target: String,
+    /// Who drafts: checkpoints, `NAME:LAYERS` for first layers, `ngram` for proposals from the text itself.
+    #[arg(long, value_delimiter = ',', default_value = crate::models::DEFAULT_DRAFTER, value_name = "D[,D…]")]
+    pub(crate) drafter: Vec<String>,
+    /// Prompts, one JSON object a line; each file is a group of columns under its label, or its name without one.
+    #[arg(long, num_args = 1.., required = true, value_name = "[LABEL=]FILE.jsonl")]
+    pub(crate) prompts: Vec<Labelled>,
+    /// Only the first so many prompts of each file.
+    #[arg(long, default_value = "20", value_name = "N")]
+    pub(crate) limit: NonZeroUsize,
+    /// Policies with parameters if wanted, `;` between them, or `all`.
+    #[arg(long, num_args = 1.., value_delimiter = ';', default_value = ALL, value_name = "P;P…")]
+    pub(crate) policies: Vec<String>,
+    /// Most tokens of an answer.
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) max_tokens: u32,
+    /// 0 takes the most probable token; above, tokens are drawn.
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) temperature: f64,
+    /// The same seed gives the same texts.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Print JSON, one object for each drafter, policy and label.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a plot of speed-ups and accepted lengths.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Calibration {
+    /// The model whose text is to be guessed.
+    #[arg(long, default_value = "medium", value_name = "T")]
+    pub(crate) target: String,
+    /// Who guesses: a checkpoint, `NAME:LAYERS` for its first layers, or `ngram`.
+    #[arg(long, default_value = crate::models::DEFAULT_DRAFTER, value_name = "D")]
+    pub(crate) drafter: String,
+    /// Prompts, one JSON object a line.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) prompts: PathBuf,
+    /// Only the first so many prompts.
+    #[arg(long, default_value = "20", value_name = "N")]
+    pub(crate) limit: NonZeroUsize,
+    /// Most tokens of a text.
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) max_tokens: u32,
+    /// 0 takes the most probable token; above, tokens are drawn with noise that the drafter shares.
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) temperature: f64,
+    /// The same seed gives the same texts.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a plot of both relations.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -211,5 +326,13 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_bias_is_a_token_and_a_number() {
+        assert_eq!(logit_bias("17=-2.5"), Ok((17, -2.5)));
+        for wrong in ["17", "=1", "x=1", "-1=1", "17=", "17=x"] {
+            assert!(logit_bias(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -8,7 +8,8 @@ use espalier_local::LocalError;
 use espalier_model::ModelError;
 use espalier_proto::FaultKind;
 use espalier_service_kit::{ShutdownError, TelemetryError};
-use espalier_speculation::{PolicyError, SamplingError};
+use espalier_speculation::{LogitsError, PolicyError, SamplingError, StopStringError};
+use espalier_text::TextError;
 use espalier_verifier::ConfigError;
 
 /// Why a command did not get to its end.
@@ -22,12 +23,20 @@ pub(crate) enum CliError {
     Drafter { given: String },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
     #[error("{}, line {line}: {what}", path.display())]
     Prompt { path: PathBuf, line: usize, what: String },
     #[error("{} holds no checkpoint folders", path.display())]
     NoFolders { path: PathBuf },
     #[error("{} holds no prompts", path.display())]
     NoPrompts { path: PathBuf },
+    #[error("the {what} `{name}` is given twice")]
+    Twice { what: &'static str, name: String },
+    #[error("`none` guesses nothing that could be compared with the target's text")]
+    NobodyGuesses,
+    #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
+    Tokenizers { drafter: String, target: String },
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
@@ -35,9 +44,15 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
+    Text(#[from] TextError),
+    #[error(transparent)]
+    Logits(#[from] LogitsError),
+    #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
     Sampling(#[from] SamplingError),
+    #[error(transparent)]
+    StopStrings(#[from] StopStringError),
     #[error(transparent)]
     Vectors(#[from] crate::vectors::VectorsError),
     #[error(transparent)]
@@ -60,11 +75,16 @@ impl CliError {
             | Self::NoModels
             | Self::Drafter { .. }
             | Self::Read { .. }
+            | Self::Write { .. }
             | Self::Prompt { .. }
+            | Self::Twice { .. }
+            | Self::NobodyGuesses
+            | Self::Tokenizers { .. }
             | Self::NoFolders { .. }
             | Self::NoPrompts { .. }
             | Self::Policy(_)
             | Self::Sampling(_)
+            | Self::StopStrings(_)
             | Self::Config(_) => true,
             _ => false,
         };

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use espalier_client::{Answer, Client};
-use espalier_speculation::FinishReason;
+use espalier_proto::{GeneratedToken, GenerationRequest};
+use espalier_speculation::{FinishReason, StopStrings};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -23,6 +24,11 @@ struct Line<'a> {
     token_ids: Vec<u32>,
     text: String,
     finish_reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_string: Option<&'a str>,
+    /// One for each of the tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<Vec<TokenLogprobs<'a>>>,
     rounds: u64,
     drafted: u64,
     accepted: u64,
@@ -30,6 +36,31 @@ struct Line<'a> {
     accepted_by_depth: &'a [u64],
     elapsed_ms: f64,
     tokens_per_second: f64,
+}
+
+/// What the target thought of a token: natural logarithms of its own probabilities, before any sampling parameter.
+#[derive(Serialize)]
+struct TokenLogprobs<'a> {
+    token_id: u32,
+    logprob: f64,
+    top_logprobs: Vec<TopLogprob<'a>>,
+}
+
+/// One of the most probable tokens.
+#[derive(Serialize)]
+struct TopLogprob<'a> {
+    token_id: u32,
+    text: &'a str,
+    logprob: f64,
+}
+
+impl<'a> TokenLogprobs<'a> {
+    /// Those of `token`, if they were asked for.
+    fn of(token: &'a GeneratedToken) -> Option<Self> {
+        let top = token.alternatives.iter();
+        let top = top.map(|other| TopLogprob { token_id: other.id, text: &other.text, logprob: other.logprob });
+        Some(Self { token_id: token.id, logprob: token.logprob?, top_logprobs: top.collect() })
+    }
 }
 
 /// The name of a reason as OpenAI's and others' interfaces spell it.
@@ -52,6 +83,8 @@ impl<'a> Line<'a> {
             token_ids: answer.ids(),
             text: answer.text(),
             finish_reason: reason_name(completion.reason),
+            stop_string: completion.stop_string.as_deref(),
+            logprobs: answer.tokens.iter().map(TokenLogprobs::of).collect(),
             rounds: speculation.rounds,
             drafted: speculation.drafted,
             accepted: speculation.accepted,
@@ -69,8 +102,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
         (None, prompt) => prompt.iter().cloned().collect(),
     };
     // What is wrong with the request is said before anything is loaded.
-    let form = if args.raw { Form::Raw } else { Form::Chat };
-    request(&args.target, "", form, &args.decoding)?;
+    ask(&args.target, "", args)?;
     match &args.gateway {
         Some(gateway) => {
             let mut client = Client::new(gateway)?;
@@ -86,15 +118,22 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
     }
 }
 
+/// The request for one prompt.
+fn ask(target: &str, prompt: &str, args: &Generate) -> Result<GenerationRequest, CliError> {
+    let form = if args.raw { Form::Raw } else { Form::Chat };
+    let stop_strings = StopStrings::new(args.stop.clone())?;
+    let request = request(target, prompt, form, &args.decoding)?;
+    Ok(GenerationRequest { stop_strings, logprobs: args.logprobs, ..request })
+}
+
 async fn answer_all(
     client: &mut Client,
     (target, drafter): (&str, Option<&str>),
     prompts: &[String],
     args: &Generate,
 ) -> Result<Verdict, CliError> {
-    let form = if args.raw { Form::Raw } else { Form::Chat };
     for (i, prompt) in prompts.iter().enumerate() {
-        let mut request = request(target, prompt, form, &args.decoding)?;
+        let mut request = ask(target, prompt, args)?;
         request.drafter = drafter.filter(|_| request.speculate).map(str::to_owned);
         if args.json {
             let answer = client.generate(request, |_| {}).await?;
@@ -112,7 +151,7 @@ async fn answer_all(
 }
 
 /// Prints tokens as they come, those of the drafter marked.
-pub(crate) fn show(tokens: &[espalier_proto::GeneratedToken]) {
+pub(crate) fn show(tokens: &[GeneratedToken]) {
     let mut out = anstream::stdout().lock();
     for token in tokens {
         let piece = if token.drafted { report::styled(report::DRAFTED, &token.text) } else { token.text.clone() };

@@ -91,7 +91,10 @@ mod tests {
         assert!(matches!(parse("small").unwrap(), DrafterChoice::Model { layers: None, .. }));
         assert!(matches!(parse("small:3").unwrap(), DrafterChoice::Model { layers: Some(3), .. }));
         assert_eq!(parse("ngram").unwrap(), DrafterChoice::Ngram);
-        assert_eq!(["small", "small:3", "ngram"].map(|given| parse(given).unwrap().name()), ["small", "small-3", "ngram"]);
+        assert_eq!(
+            ["small", "small:3", "ngram"].map(|given| parse(given).unwrap().name()),
+            ["small", "small-3", "ngram"]
+        );
         for wrong in ["small:0", "small:x", "small:"] {
             assert!(matches!(parse(wrong), Err(CliError::Drafter { .. })), "{wrong}");
         }

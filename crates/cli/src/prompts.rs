@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn prompts_go_by_three_names() {
-        let file = file("{\"prompt\": \"a\"}\n\n{\"question\": \"b\", \"answer\": \"x\"}\n{\"turns\": [\"c\", \"d\"]}\n");
+        let file =
+            file("{\"prompt\": \"a\"}\n\n{\"question\": \"b\", \"answer\": \"x\"}\n{\"turns\": [\"c\", \"d\"]}\n");
         assert_eq!(read(file.path(), None).unwrap(), ["a", "b", "c"]);
         assert_eq!(read(file.path(), Some(2)).unwrap(), ["a", "b"]);
     }

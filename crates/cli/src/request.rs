@@ -1,7 +1,7 @@
 //! What a command line asks of a gateway.
 
 use espalier_proto::{GenerationRequest, Message, Prompt};
-use espalier_speculation::{Sampling, parse_policy};
+use espalier_speculation::{Penalties, Sampling, SamplingError, Shaping, StopStrings, parse_policy};
 
 use crate::args::Decoding;
 use crate::error::CliError;
@@ -26,19 +26,31 @@ pub(crate) fn request(
     policy.map(parse_policy).transpose()?;
     let prompt = match form {
         Form::Raw => Prompt::Text(prompt.to_owned()),
-        Form::Chat => {
-            Prompt::Conversation(vec![Message { role: "user".to_owned(), content: prompt.to_owned() }])
-        }
+        Form::Chat => Prompt::Conversation(vec![Message { role: "user".to_owned(), content: prompt.to_owned() }]),
     };
     Ok(GenerationRequest {
         target: target.to_owned(),
         prompt,
         max_tokens: decoding.max_tokens as usize,
-        sampling: Sampling::new(decoding.temperature, decoding.top_k as usize, decoding.top_p, decoding.seed)?,
+        sampling: sampling(decoding)?,
         seeded: true,
         stop_tokens: Vec::new(),
+        stop_strings: StopStrings::default(),
+        logprobs: None,
         policy: policy.map(str::to_owned),
         drafter: None,
         speculate: !decoding.no_speculation,
     })
+}
+
+fn sampling(decoding: &Decoding) -> Result<Sampling, SamplingError> {
+    let shaping = &decoding.shaping;
+    let penalties = Penalties {
+        repetition: shaping.repetition_penalty,
+        presence: shaping.presence_penalty,
+        frequency: shaping.frequency_penalty,
+    };
+    let sampling = Sampling::new(decoding.temperature, decoding.top_k as usize, decoding.top_p, decoding.seed)?;
+    let shaping = Shaping::new(penalties, shaping.logit_bias.iter().copied())?;
+    Ok(sampling.with_min_p(decoding.min_p)?.with_shaping(shaping))
 }

@@ -161,7 +161,9 @@ impl System {
     async fn add_gateway(&mut self, bound: Bound) -> Result<(), LocalError> {
         let config = espalier_gateway::Config::new(&self.urls(Role::Verifier), &self.urls(Role::Drafter))?;
         let gateway = Gateway::start(config).await;
-        self.add(Role::Gateway, "gateway".to_owned(), bound, |bound, stop| espalier_gateway::serve(gateway, bound, stop));
+        self.add(Role::Gateway, "gateway".to_owned(), bound, |bound, stop| {
+            espalier_gateway::serve(gateway, bound, stop)
+        });
         Ok(())
     }
 

@@ -147,7 +147,9 @@ impl Mlp {
                 up_bias: up.bias.as_ref().map(floats).transpose()?,
                 down: Biased::load(arena, down)?,
             },
-            RawMlp::Plain { up, down } => Self::Plain { up: Biased::load(arena, up)?, down: Biased::load(arena, down)? },
+            RawMlp::Plain { up, down } => {
+                Self::Plain { up: Biased::load(arena, up)?, down: Biased::load(arena, down)? }
+            }
         })
     }
 
@@ -247,7 +249,10 @@ impl Decoder {
         let (embedding, head) = match &raw.head {
             Some(head) => {
                 let bias = head.bias.as_ref().map(floats).transpose()?;
-                (Embedding::Table(Table::load(&raw.embedding)?), Head { weight: Linear::pack(&mut arena, &head.weight)?, bias })
+                (
+                    Embedding::Table(Table::load(&raw.embedding)?),
+                    Head { weight: Linear::pack(&mut arena, &head.weight)?, bias },
+                )
             }
             None => (Embedding::Tied, Head { weight: Linear::pack(&mut arena, &raw.embedding)?, bias: None }),
         };

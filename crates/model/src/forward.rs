@@ -5,7 +5,7 @@
 
 use crate::activation::gated;
 use crate::attention::{Context, Task};
-use crate::decoder::{Biased, Decoder, Layer, Mlp};
+use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer};
 use crate::disjoint::Disjoint;
 use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
@@ -243,30 +243,31 @@ impl Pass<'_> {
     }
 
     fn layer(&mut self, index: usize, segments: &mut [Segment<'_>], placed: &[Placed]) {
-        let layer = &self.decoder.layers[index];
+        let decoder = self.decoder;
+        let layer = &decoder.layers[index];
         let caches: Vec<LayerCache> = segments.iter_mut().map(|s| s.cache.layer(index)).collect();
-        self.normalise(|layer| &layer.input_norm, layer);
+        self.normalise(&layer.input_norm);
         self.project(layer);
         self.rotate_and_store(layer, &caches, placed);
         self.attend(layer, &caches, placed);
         if self.decoder.config().parallel_residual {
             // The feed-forward reads the stream as it was before attention was added.
-            self.normalise(|layer| &layer.post_norm, layer);
+            self.normalise(&layer.post_norm);
             self.add(&layer.output, |b| (&b.attended, &mut b.x));
         } else {
             self.add(&layer.output, |b| (&b.attended, &mut b.x));
-            self.normalise(|layer| &layer.post_norm, layer);
+            self.normalise(&layer.post_norm);
         }
         self.inner(&layer.mlp);
         self.add(layer.mlp.down(), |b| (&b.inner, &mut b.x));
     }
 
-    fn normalise(&mut self, norm: impl Fn(&Layer) -> &crate::decoder::NormLayer, layer: &Layer) {
+    fn normalise(&mut self, norm: &NormLayer) {
         let hidden = self.decoder.config().hidden;
         let Buffers { x, normed, .. } = &mut *self.buffers;
         sized(normed, x.len());
         let rows = x.chunks_exact(hidden).zip(normed.chunks_exact_mut(hidden));
-        rows.for_each(|(x, out)| norm(layer).apply(self.kernels, x, out));
+        rows.for_each(|(x, out)| norm.apply(self.kernels, x, out));
     }
 
     /// Queries, keys and values of all rows.
@@ -292,11 +293,12 @@ impl Pass<'_> {
         let Buffers { qkv, cos, sin, .. } = &mut *self.buffers;
         let half = rotary.rotary_dim / 2;
         let qkv = Disjoint::new(qkv);
-        let rotate_head = |row: usize, start: usize, norm: Option<&crate::decoder::NormLayer>| {
+        let rotate_head = |row: usize, start: usize, norm: Option<&NormLayer>| {
             // SAFETY: the heads of a row are disjoint, and each is visited by one task.
             let head = unsafe { qkv.slice(row * width + start, dim) };
             if let Some(norm) = norm {
-                norm.apply(kernels, &head.to_vec(), head);
+                let unscaled = head.to_vec();
+                norm.apply(kernels, &unscaled, head);
             }
             rotate(&mut head[..rotary.rotary_dim], &cos[row * half..][..half], &sin[row * half..][..half]);
             head

@@ -27,9 +27,7 @@ mod rope;
 mod weights;
 
 pub use checkpoint::Checkpoint;
-pub use config::{
-    Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn,
-};
+pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::{Decoder, LoadOptions, WeightFormat};
 pub use error::{ModelError, Result};
 pub use forward::{Depth, Logits, Output, ROWS_MAX, Row, Segment, Workspace};

@@ -9,8 +9,8 @@ use std::mem::MaybeUninit;
 use candle_core::{DType, Tensor};
 use half::bf16;
 
-use crate::error::ModelError;
 use crate::arena::{Arena, Slab};
+use crate::error::ModelError;
 use crate::kernels::{Kernels, LANES, Product, interleave};
 use crate::pool::Pool;
 
@@ -65,7 +65,10 @@ impl Linear {
         let inputs = weights[0].dims2()?.1;
         let len = order.len().div_ceil(PANEL) * PANEL * inputs;
         let panels = if weights.iter().all(|w| w.dtype() == DType::BF16) {
-            let rows = weights.iter().map(|w| w.flatten_all()?.to_vec1::<bf16>()).collect::<candle_core::Result<Vec<Vec<bf16>>>>()?;
+            let rows = weights
+                .iter()
+                .map(|w| w.flatten_all()?.to_vec1::<bf16>())
+                .collect::<candle_core::Result<Vec<Vec<bf16>>>>()?;
             let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i].to_bits();
             Panels::Bf16(fill(arena.slab(len)?, inputs, order, (at, interleave)))
         } else {

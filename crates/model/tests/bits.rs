@@ -4,9 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::{
-    Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, WeightFormat, Workspace,
-};
+use espalier_model::{Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, WeightFormat, Workspace};
 use proptest::prelude::*;
 
 fn manifest(path: &str) -> PathBuf {
@@ -18,16 +16,14 @@ fn load(path: &str, format: WeightFormat) -> Decoder {
 }
 
 /// A bf16 checkpoint and f32 ones, of several architectures.
-const CHECKPOINTS: [&str; 4] = [
-    "../../models/small",
-    "tests/golden/qwen3",
-    "tests/golden/gpt-neox",
-    "tests/golden/llama3-rope-scaling",
-];
+const CHECKPOINTS: [&str; 4] =
+    ["../../models/small", "tests/golden/qwen3", "tests/golden/gpt-neox", "tests/golden/llama3-rope-scaling"];
 
 fn workspaces() -> Vec<Workspace> {
     let sets = Workspace::instruction_sets();
-    sets.iter().flat_map(|set| [1, 2, 3].map(|threads| Workspace::with_instruction_set(threads, set).unwrap())).collect()
+    sets.iter()
+        .flat_map(|set| [1, 2, 3].map(|threads| Workspace::with_instruction_set(threads, set).unwrap()))
+        .collect()
 }
 
 /// The logits of all rows, as bits.
@@ -108,11 +104,8 @@ fn sequences_of_a_batch_do_not_touch_each_other() {
             texts.iter().map(|t| run(&decoder, &mut work, &mut decoder.new_cache(), &Row::chain(t, 0))).collect();
         let mut caches = [decoder.new_cache(), decoder.new_cache(), decoder.new_cache()];
         let rows = texts.each_ref().map(|t| Row::chain(t, 0));
-        let mut segments: Vec<Segment<'_>> = caches
-            .iter_mut()
-            .zip(&rows)
-            .map(|(cache, rows)| Segment { cache, rows, logits: Logits::All })
-            .collect();
+        let mut segments: Vec<Segment<'_>> =
+            caches.iter_mut().zip(&rows).map(|(cache, rows)| Segment { cache, rows, logits: Logits::All }).collect();
         let output = decoder.forward(&mut work, &mut segments, Depth::default()).unwrap();
         for (segment, alone) in alone.iter().enumerate() {
             for (row, alone) in alone.iter().enumerate() {

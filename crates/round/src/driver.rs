@@ -131,6 +131,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
                 wait: waited.saturating_sub(outcome.compute),
             },
             tokens: outcome.tokens,
+            logprobs: outcome.logprobs,
         })
     }
 }
@@ -190,6 +191,7 @@ mod tests {
                 round,
                 path: walk.path[..committed.accepted].to_vec(),
                 tokens: committed.tokens,
+                logprobs: vec![],
                 finish: committed.finish,
                 compute: Duration::from_micros(5),
                 queue: Duration::ZERO,

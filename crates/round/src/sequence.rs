@@ -108,6 +108,7 @@ mod tests {
             round: 0,
             path: vec![1, 2],
             tokens: vec![10, 11, 99],
+            logprobs: vec![],
             finish: None,
             compute: Duration::ZERO,
             queue: Duration::ZERO,

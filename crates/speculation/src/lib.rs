@@ -7,17 +7,18 @@
 //! A round reads from top to bottom:
 //!
 //! 1. [`parse_policy`] turns `pct,width=5` into a [`PolicySpec`]; a [`Grower`] drives it level by
-//!    level over [`Candidates`] (from [`Sampling::rank`]) and ends with a [`Proposal`].
+//!    level over [`Candidates`] (from [`Sampler::rank`]) and ends with a [`Proposal`].
 //! 2. The verifier parses the proposal's [`Tree`] and calls [`accept`], which walks it under the
-//!    request's [`Sampling`].
+//!    request's [`Sampling`], each node with the history of its own path: [`Sampler`].
 //! 3. [`commit`] cuts the walk at a stop token or the length limit; [`Statistics`] and
-//!    [`CostModel`] learn from the round.
+//!    [`CostModel`] learn from the round. [`StopScanner`] cuts the text that the tokens make.
 
 mod accept;
 mod candidates;
 mod cost;
 mod draft;
 mod grower;
+mod logprobs;
 mod metrics;
 mod ngram;
 mod noise;
@@ -25,8 +26,11 @@ mod numeric;
 mod outcome;
 mod policy;
 mod ranking;
+mod sampler;
 mod sampling;
 mod select;
+mod shaping;
+mod stop_strings;
 mod support;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -39,6 +43,7 @@ pub use candidates::{CandidateError, Candidates, Shape};
 pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve};
 pub use draft::{Draft, Expansion};
 pub use grower::{GrowError, Grower, Proposal};
+pub use logprobs::{LOGPROBS_MAX, Logprobs};
 pub use metrics::{RoundRecord, Statistics};
 pub use ngram::{NgramLimits, propose_ngram};
 pub use noise::{Gumbel, Noise, gumbel};
@@ -46,7 +51,12 @@ pub use numeric::LogitsError;
 pub use outcome::{Committed, FinishReason, commit};
 pub use policy::{Limits, Policy, PolicyError, PolicySpec, RoundStart, parse_policy, policy_help, policy_names};
 pub use ranking::rank_with_noise;
+pub use sampler::Sampler;
 pub use sampling::{Sampling, SamplingError};
+pub use shaping::{
+    ADDITIVE_PENALTY_RANGE, LOGIT_BIAS_MAX, LOGIT_BIASES_MAX, Penalties, REPETITION_PENALTY_RANGE, Shaping,
+};
+pub use stop_strings::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX, StopScanner, StopStringError, StopStrings};
 pub use tree::{MAX_TREE_NODES, Node, Tree, TreeBounds, TreeFault};
 pub use visibility::visibility;
 

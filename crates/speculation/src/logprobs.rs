@@ -28,7 +28,8 @@ impl Logprobs {
     pub fn new(logits: &[f32], token: Token, top: usize) -> Result<Self, LogitsError> {
         let scale = Scale::new(numeric::peak(logits)?, 1.0);
         let total = libm::log(Softmax::over(logits, scale).sum);
-        let logprob = |logit: f32| scale.score(logit) - total;
+        // Rounding must not make anything more than certain.
+        let logprob = |logit: f32| (scale.score(logit) - total).min(0.0);
         let best = select::top(logits, top).into_iter();
         Ok(Self {
             chosen: logits.get(token as usize).map_or(f64::NEG_INFINITY, |&logit| logprob(logit)),

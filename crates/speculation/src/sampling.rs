@@ -1,12 +1,15 @@
 //! How a request wants its tokens chosen, and the two uses of it: the target's decision and the
 //! drafter's ranking of what that decision will be.
 
+use std::sync::Arc;
+
 use crate::accept::{arg_max, winner};
 use crate::noise::Gumbel;
 use crate::numeric::{self, LogitsError, Scale};
 use crate::ranking::{over_vocabulary, rank_with_noise};
+use crate::shaping::{LOGIT_BIAS_MAX, LOGIT_BIASES_MAX};
 use crate::support::Support;
-use crate::{Candidates, Token};
+use crate::{Candidates, Shaping, Token};
 
 /// Why sampling parameters were refused.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -23,21 +26,61 @@ pub enum SamplingError {
         /// The nucleus asked for.
         found: f64,
     },
+    /// A share of the greatest probability that is none.
+    #[error("min_p {found} is not between 0 and 1")]
+    MinP {
+        /// The share asked for.
+        found: f64,
+    },
+    /// A penalty out of its range.
+    #[error("{name} {found} is not between {least} and {most}")]
+    Penalty {
+        /// Which penalty.
+        name: &'static str,
+        /// The penalty asked for.
+        found: f64,
+        /// The least there may be.
+        least: f64,
+        /// The most there may be.
+        most: f64,
+    },
+    /// A logit bias out of its range.
+    #[error("the bias of token {token} is {found}, which is not between -{LOGIT_BIAS_MAX} and {LOGIT_BIAS_MAX}")]
+    Bias {
+        /// The token.
+        token: Token,
+        /// The bias asked for.
+        found: f64,
+    },
+    /// Too many logit biases.
+    #[error("more than {LOGIT_BIASES_MAX} tokens are biased")]
+    Biases,
+    /// Two biases for one token.
+    #[error("token {token} is biased more than once")]
+    BiasedTwice {
+        /// The token.
+        token: Token,
+    },
 }
 
 /// A request's sampling parameters; valid by construction.
-#[derive(Debug, Clone, Copy, PartialEq)]
+///
+/// [`crate::Sampler`] applies them to a text. Clones share the logit bias.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
     temperature: f64,
     top_k: usize,
     top_p: f64,
+    min_p: f64,
     seed: u64,
+    /// None that is neutral.
+    shaping: Option<Arc<Shaping>>,
 }
 
 impl Sampling {
     /// Temperature 0: the most probable token, always.
     pub const fn greedy() -> Self {
-        Self { temperature: 0.0, top_k: 0, top_p: 1.0, seed: 0 }
+        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0, shaping: None }
     }
 
     /// Samples at `temperature` (0: greedy) from the `top_k` most probable tokens (0: all), of
@@ -52,7 +95,30 @@ impl Sampling {
         if !(top_p > 0.0 && top_p <= 1.0) {
             return Err(SamplingError::TopP { found: top_p });
         }
-        Ok(Self { temperature, top_k, top_p, seed })
+        Ok(Self { temperature, top_k, top_p, min_p: 0.0, seed, shaping: None })
+    }
+
+    /// The same, but only from tokens at least `min_p` times as probable as the most probable one (0: all); applied
+    /// after the temperature, `top_k` and `top_p`.
+    ///
+    /// # Errors
+    /// `min_p` outside [0, 1].
+    pub fn with_min_p(self, min_p: f64) -> Result<Self, SamplingError> {
+        match (0.0..=1.0).contains(&min_p) {
+            true => Ok(Self { min_p, ..self }),
+            false => Err(SamplingError::MinP { found: min_p }),
+        }
+    }
+
+    /// The same with bias and penalties, applied before all else.
+    pub fn with_shaping(self, shaping: Shaping) -> Self {
+        let shaping = Some(shaping).filter(|shaping| !shaping.is_neutral()).map(Arc::new);
+        Self { shaping, ..self }
+    }
+
+    /// The same with noise from `seed`.
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
     }
 
     /// The temperature, finite and at least 0.
@@ -70,6 +136,16 @@ impl Sampling {
         self.top_p
     }
 
+    /// The least probability relative to the greatest, in [0, 1].
+    pub fn min_p(&self) -> f64 {
+        self.min_p
+    }
+
+    /// Bias and penalties, if there are any.
+    pub fn shaping(&self) -> Option<&Shaping> {
+        self.shaping.as_deref()
+    }
+
     /// Seed of the noise.
     pub fn seed(&self) -> u64 {
         self.seed
@@ -80,15 +156,11 @@ impl Sampling {
         self.temperature == 0.0
     }
 
-    /// The token at absolute `position`, given the target's `logits` for it.
-    ///
-    /// Greedy takes the arg-max (ties: smaller token). Otherwise the arg-max of
-    /// `log p + gumbel(seed, position, token)`, `p` being shaped by temperature, `top_k` and
-    /// `top_p` in this order: a draw from `p` that depends on nothing else.
+    /// The token at absolute `position`, given the target's `logits` for it as [`Shaping`] left them.
     ///
     /// # Errors
     /// No logits, a NaN or plus infinity among them, or all minus infinity.
-    pub fn decide(&self, logits: &[f32], position: u64) -> Result<Token, LogitsError> {
+    pub(crate) fn decide(&self, logits: &[f32], position: u64) -> Result<Token, LogitsError> {
         if self.is_greedy() {
             return arg_max(logits);
         }
@@ -102,16 +174,12 @@ impl Sampling {
         token.ok_or(LogitsError::NothingPossible { vocab })
     }
 
-    /// The drafter's `k` best guesses at what [`Self::decide`] will choose at `position`.
-    ///
-    /// Greedy: the most probable tokens of the softmax of `logits`, at temperature 1. Otherwise
-    /// tokens ranked by `log q + gumbel(seed, position, token)`, `q` being shaped as the target's
-    /// `p` is, each with the probability that it wins given this noise:
-    /// `softmax(log q + gumbel)` over the vocabulary. Confidence and entropy are those of `q`.
+    /// The drafter's `k` best guesses at what [`Self::decide`] will choose at `position`, given its own `logits` as
+    /// [`Shaping`] left them.
     ///
     /// # Errors
     /// No logits, a NaN or plus infinity among them, or all minus infinity.
-    pub fn rank(&self, logits: &[f32], position: u64, k: usize) -> Result<Candidates, LogitsError> {
+    pub(crate) fn rank(&self, logits: &[f32], position: u64, k: usize) -> Result<Candidates, LogitsError> {
         if self.is_greedy() {
             return Candidates::from_logits(logits, k);
         }
@@ -125,7 +193,18 @@ impl Sampling {
 
     fn support(&self, logits: &[f32], peak: f32) -> Support {
         let scale = Scale::new(peak, self.temperature);
-        Support::new(logits, scale, self.top_k, self.top_p)
+        let support = Support::new(logits, scale, self.top_k, self.top_p);
+        if self.min_p == 0.0 { support } else { self.most_probable_of(support, logits) }
+    }
+
+    /// What `min_p` leaves: the most probable token has score 0, whatever was cut before.
+    fn most_probable_of(&self, support: Support, logits: &[f32]) -> Support {
+        let floor = libm::log(self.min_p);
+        let stays = |&(_, score): &(Token, f64)| score >= floor;
+        Support::Some(match support {
+            Support::Everything(scale) => scale.scores(logits).filter(stays).collect(),
+            Support::Some(scores) => scores.into_iter().filter(stays).collect(),
+        })
     }
 }
 
@@ -134,6 +213,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::Penalties;
 
     /// Probabilities 0.4, 0.3, 0.2, 0.1 and 0, as logits.
     fn logits() -> Vec<f32> {
@@ -159,6 +239,9 @@ mod tests {
         assert_eq!(error(f64::INFINITY, 1.0), "temperature inf is not a finite number of at least 0");
         assert_eq!(error(1.0, 0.0), "top_p 0 is not above 0 and at most 1");
         assert_eq!(error(1.0, 1.5), "top_p 1.5 is not above 0 and at most 1");
+        let error = |min_p| Sampling::greedy().with_min_p(min_p).unwrap_err().to_string();
+        assert_eq!(error(-0.1), "min_p -0.1 is not between 0 and 1");
+        assert_eq!(error(f64::NAN), "min_p NaN is not between 0 and 1");
     }
 
     #[test]
@@ -178,16 +261,37 @@ mod tests {
     #[test]
     fn decisions_are_fair_draws_from_the_shaped_distribution() {
         // Below 20 for four degrees of freedom: a fair draw exceeds it once in 2 000 seeds.
-        let fair = |temperature, top_k, top_p, expected: [f64; 5]| {
-            let sampling = Sampling::new(temperature, top_k, top_p, 11).unwrap();
+        let fair_above = |temperature, top_k, top_p, min_p, expected: [f64; 5]| {
+            let sampling = Sampling::new(temperature, top_k, top_p, 11).unwrap().with_min_p(min_p).unwrap();
             let found = chi_square(&sampling, &expected);
             assert!(found < 20.0, "{sampling:?}: {found}");
         };
+        let fair = |temperature, top_k, top_p, expected| fair_above(temperature, top_k, top_p, 0.0, expected);
         fair(1.0, 0, 1.0, [0.4, 0.3, 0.2, 0.1, 0.0]);
         fair(0.5, 0, 1.0, [16.0 / 30.0, 9.0 / 30.0, 4.0 / 30.0, 1.0 / 30.0, 0.0]);
         fair(1.0, 2, 1.0, [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]);
         fair(1.0, 0, 0.65, [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]);
         fair(1.0, 3, 0.5, [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]);
+        // Relative to 0.4 the others have 0.75, 0.5 and 0.25; at half the temperature the squares of these.
+        fair_above(1.0, 0, 1.0, 0.4, [4.0 / 9.0, 3.0 / 9.0, 2.0 / 9.0, 0.0, 0.0]);
+        fair_above(0.5, 0, 1.0, 0.4, [16.0 / 25.0, 9.0 / 25.0, 0.0, 0.0, 0.0]);
+        fair_above(1.0, 2, 1.0, 0.4, [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]);
+        fair_above(1.0, 0, 0.65, 0.8, [1.0, 0.0, 0.0, 0.0, 0.0]);
+        fair_above(1.0, 0, 1.0, 1.0, [1.0, 0.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn min_p_keeps_all_that_are_as_probable_as_the_most_probable() {
+        let sampling = Sampling::new(1.0, 0, 1.0, 0).unwrap().with_min_p(1.0).unwrap();
+        let drawn: std::collections::BTreeSet<Token> =
+            (0..50).map(|position| sampling.decide(&[2.0, 1.0, 2.0], position).unwrap()).collect();
+        assert_eq!(drawn, [0, 2].into());
+    }
+
+    #[test]
+    fn shaping_that_changes_nothing_is_none() {
+        let neutral = Shaping::new(Penalties::NONE, []).unwrap();
+        assert_eq!(Sampling::greedy().with_shaping(neutral), Sampling::greedy());
     }
 
     #[test]

@@ -83,7 +83,8 @@ impl Shaping {
         if bias.len() > LOGIT_BIASES_MAX {
             return Err(SamplingError::Biases);
         }
-        if let Some(&(token, found)) = bias.iter().find(|(_, bias)| !(-LOGIT_BIAS_MAX..=LOGIT_BIAS_MAX).contains(bias)) {
+        let allowed = |bias: f64| (-LOGIT_BIAS_MAX..=LOGIT_BIAS_MAX).contains(&bias);
+        if let Some(&(token, found)) = bias.iter().find(|&&(_, bias)| !allowed(bias)) {
             return Err(SamplingError::Bias { token, found });
         }
         bias.sort_unstable_by_key(|&(token, _)| token);

@@ -59,8 +59,8 @@ impl StopStrings {
         &self.0
     }
 
-    /// Of all occurrences in `text` the one that is complete first, of several the longest: its string, where it
-    /// begins and where it ends.
+    /// Of all occurrences in `text` the one that is complete first, of several the longest: its string, and where it
+    /// begins.
     fn first_in(&self, text: &str) -> Option<(&str, usize)> {
         let found = self.0.iter().filter_map(|string| Some((string.as_str(), text.find(string.as_str())?)));
         found.min_by_key(|&(string, begin)| (begin + string.len(), begin))
@@ -70,8 +70,14 @@ impl StopStrings {
     fn first_open(&self, text: &str) -> usize {
         let opens = |&begin: &usize| self.0.iter().any(|string| string.starts_with(&text[begin..]));
         let longest = self.0.iter().map(String::len).max().unwrap_or_default();
-        let near = text.char_indices().map(|(begin, _)| begin).filter(|begin| text.len() - begin < longest);
-        near.into_iter().find(opens).unwrap_or(text.len())
+        let mut near = text.char_indices().map(|(begin, _)| begin).filter(|begin| text.len() - begin < longest);
+        near.find(opens).unwrap_or(text.len())
+    }
+}
+
+impl From<StopStrings> for Vec<String> {
+    fn from(strings: StopStrings) -> Self {
+        strings.0
     }
 }
 
@@ -97,10 +103,14 @@ impl StopScanner {
     /// still become one. The stop string that is complete first counts, of several the longest; it is not given out
     /// itself. After it nothing is.
     pub fn push(&mut self, piece: String) -> String {
-        if self.strings.0.is_empty() || self.found.is_some() {
-            return if self.found.is_some() { String::new() } else { piece };
+        if self.found.is_some() {
+            return String::new();
         }
-        let mut text = std::mem::take(&mut self.held) + &piece;
+        if self.strings.0.is_empty() {
+            return piece;
+        }
+        let mut text = std::mem::take(&mut self.held);
+        text.push_str(&piece);
         if let Some((string, begin)) = self.strings.first_in(&text) {
             self.found = Some(string.to_owned());
             text.truncate(begin);

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use espalier_model::{Decoder, KvCache, Logits, Row};
-use espalier_speculation::{Candidates, CostModel, Grower, Limits, PolicySpec, Proposal, RoundStart, Sampling, Token};
+use espalier_speculation::{
+    Candidates, CostModel, Grower, Limits, PolicySpec, Proposal, RoundStart, Sampler, Sampling, Token,
+};
 
 use crate::error::SequenceError;
 
@@ -13,6 +15,8 @@ const PREFILL_ROWS_MAX: usize = 128;
 /// What a sequence is drafted for.
 pub(crate) struct Request {
     pub(crate) committed: Vec<Token>,
+    /// So many of them, the last ones, were generated.
+    pub(crate) generated: usize,
     pub(crate) sampling: Sampling,
     pub(crate) policy: PolicySpec,
     /// Tokens that end the text.
@@ -30,7 +34,8 @@ pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
     pub(crate) costs: CostModel,
     committed: Vec<Token>,
-    sampling: Sampling,
+    /// Knows the committed tokens as far as they matter to it.
+    sampler: Sampler,
     grower: Grower,
     /// Candidates come from this many tokens: the vocabulary without the padding of the model's matrix.
     vocab: usize,
@@ -47,11 +52,13 @@ impl Drafting {
     pub(crate) fn new(decoder: &Decoder, vocab: usize, request: Request, costs: CostModel) -> Self {
         let mut stops = request.stops;
         stops.extend(&decoder.config().eos);
+        let prompt = request.committed.len().saturating_sub(request.generated);
+        let (prompt, generated) = request.committed.split_at(prompt);
         Self {
             cache: decoder.new_cache(),
             costs,
+            sampler: Sampler::new(request.sampling, prompt, generated),
             committed: request.committed,
-            sampling: request.sampling,
             grower: Grower::new(&request.policy, stops),
             vocab: vocab.min(decoder.config().vocab),
             chain: Vec::new(),
@@ -63,7 +70,7 @@ impl Drafting {
     /// Starts a round.
     pub(crate) fn begin(&mut self, limits: Limits) {
         let position = self.committed.len() as u64 - 1;
-        let start = RoundStart { costs: self.costs.costs(), limits, position, seed: self.sampling.seed() };
+        let start = RoundStart { costs: self.costs.costs(), limits, position, seed: self.sampler.sampling().seed() };
         self.grower.begin_round(&start);
     }
 
@@ -92,11 +99,7 @@ impl Drafting {
     }
 
     /// Takes the result of `step`: `logits(i)` belongs to its `i`-th row that wanted some.
-    pub(crate) fn absorb<'a>(
-        &mut self,
-        step: &Step,
-        logits: impl Fn(usize) -> &'a [f32],
-    ) -> Result<(), SequenceError> {
+    pub(crate) fn absorb<'a>(&mut self, step: &Step, logits: impl Fn(usize) -> &'a [f32]) -> Result<(), SequenceError> {
         let first = self.cache.tail_len() - step.rows.len();
         let rows = first..self.cache.tail_len();
         match step.logits {
@@ -117,9 +120,8 @@ impl Drafting {
     fn extend<'a>(&mut self, frontier: &[usize], logits: impl Fn(usize) -> &'a [f32]) -> Result<(), SequenceError> {
         let width = self.grower.width();
         let candidates = frontier.iter().enumerate().map(|(i, &id)| {
-            let depth = self.grower.node(id).map_or(0, |node| node.depth);
-            let position = (self.committed.len() + depth) as u64;
-            self.sampling.rank(&logits(i)[..self.vocab], position, width)
+            let path = path(&self.grower, id);
+            self.sampler.rank(&logits(i)[..self.vocab], &path, width)
         });
         let candidates = candidates.collect::<Result<Vec<Candidates>, _>>()?;
         Ok(self.grower.extend(&candidates)?)
@@ -134,6 +136,7 @@ impl Drafting {
 
     /// Commits tokens of a round that nothing was drafted for.
     pub(crate) fn append(&mut self, tokens: &[Token]) {
+        self.sampler.push(tokens);
         self.committed.extend_from_slice(tokens);
     }
 
@@ -144,8 +147,16 @@ impl Drafting {
         keep.extend(ran);
         self.cache.keep_path(&keep)?;
         self.ran.clear();
-        self.committed.extend_from_slice(tokens);
+        self.append(tokens);
         self.grower.observe(path, tokens.len());
         Ok(())
     }
+}
+
+/// The tokens from below the root down to draft node `id`.
+fn path(grower: &Grower, id: usize) -> Vec<Token> {
+    let upwards = std::iter::successors(grower.node(id), |node| grower.node(node.parent));
+    let mut path: Vec<Token> = upwards.map(|node| node.token).collect();
+    path.reverse();
+    path
 }

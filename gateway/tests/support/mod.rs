@@ -20,7 +20,7 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{bind, channel};
-use espalier_speculation::{NgramLimits, Sampling, Token, TreeBounds, commit, walk};
+use espalier_speculation::{NgramLimits, Sampling, StopStrings, Token, TreeBounds, commit, walk};
 use espalier_text::Tokenizer;
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::mpsc;
@@ -160,6 +160,7 @@ impl ToySequence {
             round: numbered.round,
             path: walk.path[..committed.accepted].to_vec(),
             tokens: committed.tokens,
+            logprobs: vec![],
             finish: committed.finish,
             compute: Duration::from_micros(10),
             queue: Duration::ZERO,
@@ -237,9 +238,11 @@ impl Drafter for ToyDrafter {
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),
+            generated: start.generated,
             sampling: start.sampling,
             max_tokens: start.max_tokens,
             stop_tokens: start.stop_tokens,
+            logprobs: start.logprobs,
         };
         let verifier = channel(&start.verifier).unwrap();
         let verifier = RemoteVerifier::open(verifier, open, MetadataMap::new()).await?;
@@ -328,6 +331,8 @@ pub fn request(max_tokens: usize) -> GenerationRequest {
         sampling: Sampling::greedy(),
         seeded: false,
         stop_tokens: vec![],
+        stop_strings: StopStrings::default(),
+        logprobs: None,
         policy: None,
         drafter: None,
         speculate: true,

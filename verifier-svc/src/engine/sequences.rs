@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use espalier_model::{Decoder, KvCache, Row};
 use espalier_proto::{NumberedTree, Outcome, SequenceId, VerifierEvent};
-use espalier_speculation::{Committed, FinishReason, Sampling, Token, Tree, accept, commit};
+use espalier_speculation::{Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, Tree, accept, commit};
 use tokio::time::Instant;
 
 use super::{Command, Job, Key, Opening, Replies, Reply};
@@ -79,7 +79,10 @@ pub(super) struct Sequence {
     /// and outside of a turn nothing else.
     cache: KvCache,
     committed: Vec<Token>,
-    sampling: Sampling,
+    /// Knows the committed tokens as far as they matter to it.
+    sampler: Sampler,
+    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
+    logprobs: Option<usize>,
     stops: Vec<Token>,
     remaining: usize,
     context: usize,
@@ -91,11 +94,13 @@ pub(super) struct Sequence {
 impl Sequence {
     fn new(opening: Opening, cache: KvCache, end_tokens: &[Token], context: usize) -> Self {
         let Opening { open, replies, place } = opening;
+        let (prompt, generated) = open.committed.split_at(open.committed.len().saturating_sub(open.generated));
         Self {
             id: open.sequence,
             cache,
+            sampler: Sampler::new(open.sampling, prompt, generated),
+            logprobs: open.logprobs,
             committed: open.committed,
-            sampling: open.sampling,
             stops: [end_tokens, &open.stop_tokens].concat(),
             remaining: open.max_tokens,
             context,
@@ -150,17 +155,30 @@ impl Sequence {
     pub(super) fn decide<'l>(
         &mut self,
         numbered: &NumberedTree,
-        logits: impl FnMut(usize) -> &'l [f32],
+        logits: impl Fn(usize) -> &'l [f32],
     ) -> Result<Decision, VerifierError> {
-        let walk = accept(&numbered.tree, &self.sampling, self.root() as u64, logits)?;
+        let walk = accept(&numbered.tree, &mut self.sampler, &logits)?;
         let Committed { tokens, accepted, finish } = commit(&numbered.tree, &walk, &self.stops, self.remaining);
         // The last committed token is the next root, on which nothing has run yet.
         let run: Vec<usize> = [0].into_iter().chain(walk.path.iter().copied()).take(tokens.len()).collect();
         self.cache.keep_path(&run)?;
+        let logprobs = self.logprobs_of(run.iter().map(|&node| logits(node)).zip(&tokens))?;
+        self.sampler.push(&tokens);
         self.committed.extend_from_slice(&tokens);
         self.remaining -= tokens.len();
         let path = walk.path[..accepted].to_vec();
-        Ok(Decision { path, tokens, finish })
+        Ok(Decision { path, tokens, logprobs, finish })
+    }
+
+    /// What the target thought of tokens that it decided, if that was asked for.
+    fn logprobs_of<'l>(
+        &self,
+        decided: impl Iterator<Item = (&'l [f32], &'l Token)>,
+    ) -> Result<Vec<Logprobs>, LogitsError> {
+        match self.logprobs {
+            None => Ok(Vec::new()),
+            Some(top) => decided.map(|(logits, &token)| Logprobs::new(logits, token, top)).collect(),
+        }
     }
 
     /// Answers; there is room, for no more is ever asked than [`super::REPLIES_MAX`].
@@ -194,6 +212,7 @@ impl Sequence {
 pub(super) struct Decision {
     path: Vec<usize>,
     tokens: Vec<Token>,
+    logprobs: Vec<Logprobs>,
     finish: Option<FinishReason>,
 }
 
@@ -205,8 +224,8 @@ impl Decision {
 
     /// The answer to the tree of `round`, and what it took.
     pub(super) fn into_event(self, round: u64, compute: Duration, queue: Duration) -> VerifierEvent {
-        let Self { path, tokens, finish } = self;
-        VerifierEvent::Outcome(Outcome { round, path, tokens, finish, compute, queue })
+        let Self { path, tokens, logprobs, finish } = self;
+        VerifierEvent::Outcome(Outcome { round, path, tokens, logprobs, finish, compute, queue })
     }
 }
 

@@ -70,7 +70,9 @@ impl Comparison {
             tau: tokens as f64 / rounds as f64,
             plain_tokens_per_second: rates(|(plain, _)| plain.decoded_per_second()),
             speculative_tokens_per_second: rates(|(_, speculative)| speculative.decoded_per_second()),
-            speedup: rates(|(plain, speculative)| Some(speculative.decoded_per_second()? / plain.decoded_per_second()?)),
+            speedup: rates(|(plain, speculative)| {
+                Some(speculative.decoded_per_second()? / plain.decoded_per_second()?)
+            }),
             draft_share: draft / (draft + verify + wait),
             verify_share: verify / (draft + verify + wait),
             wait_share: wait / (draft + verify + wait),

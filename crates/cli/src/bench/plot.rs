@@ -63,9 +63,7 @@ impl Svg {
 
     /// A straight line in the style of `class`.
     pub(super) fn line(&mut self, (x0, y0): Point, (x1, y1): Point, class: &str) {
-        self.push(format_args!(
-            r#"<line class="{class}" x1="{x0:.1}" y1="{y0:.1}" x2="{x1:.1}" y2="{y1:.1}"/>"#
-        ));
+        self.push(format_args!(r#"<line class="{class}" x1="{x0:.1}" y1="{y0:.1}" x2="{x1:.1}" y2="{y1:.1}"/>"#));
     }
 
     /// Lines from point to point in the style of `class`.

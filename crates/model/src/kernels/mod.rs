@@ -10,8 +10,8 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use portable::Portable;
 pub(crate) use elementwise::CHAINS;
+use portable::Portable;
 pub(crate) use simd::LANES;
 pub(crate) use tile::Product;
 #[cfg(target_arch = "x86_64")]
@@ -240,9 +240,8 @@ mod tests {
                 }
                 for (i, found) in alone.iter().enumerate() {
                     let (row, column) = (i / width, i % width);
-                    let exact: f64 = (0..depth)
-                        .map(|d| f64::from(x[row * depth + d]) * f64::from(w[d * width + column]))
-                        .sum();
+                    let exact: f64 =
+                        (0..depth).map(|d| f64::from(x[row * depth + d]) * f64::from(w[d * width + column])).sum();
                     assert!((f64::from(*found) - exact).abs() < 1e-5, "{}: {found} for {exact}", kernels.name);
                 }
             }

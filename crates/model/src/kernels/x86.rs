@@ -1,5 +1,9 @@
 //! AVX-512 and AVX2 with FMA.
 
+// One argument holds for every function below: the dispatcher in `super` offers a set only where the processor has it,
+// and pointers hold what the trait asks for.
+#![allow(clippy::undocumented_unsafe_blocks)]
+
 use std::arch::x86_64::*;
 
 use super::simd::Simd;
@@ -13,8 +17,6 @@ pub(crate) struct Avx512;
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2;
 
-// SAFETY (all functions of both sets): the dispatcher in `super` offers a set only where the processor has it, and
-// pointers hold what the trait asks for.
 impl Simd for Avx512 {
     type V = __m512;
     // 32 registers: 6 x 4 or 12 x 2 accumulators, the weights, and one for the row's value.

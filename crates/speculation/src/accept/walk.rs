@@ -1,6 +1,6 @@
 //! The walk down a verified tree: one for every way of deciding.
 
-use crate::{LogitsError, Sampling, Token, Tree};
+use crate::{LogitsError, Sampler, Token, Tree};
 
 /// How far the target agreed with a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,24 +42,24 @@ pub fn walk<E>(tree: &Tree, mut decide: impl FnMut(usize) -> Result<Token, E>) -
     }
 }
 
-/// Verifies `tree` against the target's logits under the request's `sampling`.
+/// Verifies `tree` against the target's logits; `sampler` holds the request's parameters and the text up to the root,
+/// and is left as it was.
 ///
-/// `root_position` is the absolute position of the root, so a node of depth `d` decides the token
-/// at `root_position + d + 1`. `logits(node)` gives the target's logits at a node (0 is the
-/// root); only nodes on the accepted path are asked for.
+/// `logits(node)` gives the target's logits at a node (0 is the root); only nodes on the accepted
+/// path are asked for.
 ///
 /// # Errors
 /// Logits that allow no decision: empty, NaN, plus infinity, or all minus infinity.
 pub fn accept<'a>(
     tree: &Tree,
-    sampling: &Sampling,
-    root_position: u64,
+    sampler: &mut Sampler,
     mut logits: impl FnMut(usize) -> &'a [f32],
 ) -> Result<Walk, LogitsError> {
-    let mut decided = root_position;
+    let mut path = Vec::new();
     walk(tree, |node| {
-        decided += 1;
-        sampling.decide(logits(node), decided)
+        // The walk goes down, so each node it asks about extends the path; the root has no token of its own.
+        path.extend(tree.node(node).map(|node| node.token));
+        sampler.decide(logits(node), &path)
     })
 }
 
@@ -68,6 +68,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::Sampling;
+
+    /// The sampler of a text of `length` tokens.
+    fn sampler(sampling: Sampling, length: usize) -> Sampler {
+        Sampler::new(sampling, &vec![0; length], &[])
+    }
 
     /// The tree `1 (3) 2` below the root.
     fn tree() -> Tree {
@@ -99,9 +105,9 @@ mod tests {
     #[test]
     fn only_nodes_on_the_way_are_decided() {
         let mut asked = Vec::new();
-        let greedy = Sampling::greedy();
+        let mut greedy = sampler(Sampling::greedy(), 11);
         let rows = [favouring(2), favouring(0), favouring(1), favouring(0)];
-        let walk = accept(&tree(), &greedy, 10, |node| {
+        let walk = accept(&tree(), &mut greedy, |node| {
             asked.push(node);
             &rows[node]
         });
@@ -117,13 +123,14 @@ mod tests {
         let mut chain = Tree::new();
         let first = chain.push(0, decided(11), 0.5).unwrap();
         let second = chain.push(first, decided(12), 0.5).unwrap();
-        let walk = accept(&chain, &sampling, 10, |_| &flat).unwrap();
+        // The root is the last token of the text, so it stands at position 10.
+        let walk = accept(&chain, &mut sampler(sampling.clone(), 11), |_| &flat).unwrap();
         assert_eq!(walk, Walk { path: vec![first, second], bonus: decided(13) });
     }
 
     #[test]
     fn logits_that_decide_nothing_are_an_error() {
-        let error = accept(&tree(), &Sampling::greedy(), 0, |_| &[f32::NAN]);
+        let error = accept(&tree(), &mut sampler(Sampling::greedy(), 1), |_| &[f32::NAN]);
         assert_eq!(error, Err(LogitsError::NotFinite { token: 0 }));
     }
 }

@@ -1,0 +1,84 @@
+//! `espalier bench policies`: every drafter under every policy, next to plain decoding, prompt by prompt in one run.
+//!
+//! One system is started with the target and all drafters. Each prompt is answered by plain decoding and by every arm (a
+//! drafter under a policy) in turns, in an order that changes from prompt to prompt, so that a machine that slows down
+//! slows down all alike. Texts are compared with plain decoding's.
+
+mod arms;
+mod chart;
+mod compare;
+mod figures;
+mod labelled;
+mod pace;
+mod tables;
+mod unique;
+
+use espalier_client::Client;
+use serde::Serialize;
+
+use self::arms::Arm;
+use self::compare::{Bench, Compared};
+use self::labelled::Group;
+use crate::Verdict;
+use crate::args::{Decoding, Policies, SystemArgs};
+use crate::error::CliError;
+use crate::request::{Form, request};
+use crate::{report, system};
+
+pub(crate) use arms::ALL;
+pub(crate) use labelled::Labelled;
+
+/// An arm that could not be measured, as JSON.
+#[derive(Serialize)]
+struct SkippedLine<'a> {
+    drafter: &'a str,
+    policy: &'a str,
+    skipped: &'a str,
+}
+
+pub(crate) async fn run(system: &SystemArgs, args: &Policies) -> Result<Verdict, CliError> {
+    // What is wrong with the request is said before anything is loaded.
+    let groups = labelled::read(&args.prompts, args.limit.get())?;
+    let policies = arms::policies(&args.policies)?;
+    let drafters = arms::drafters(&args.drafter, system)?;
+    let decoding = Decoding { temperature: args.temperature, seed: args.seed, ..Decoding::greedy(args.max_tokens) };
+    request(&args.target, "", Form::Chat, &decoding)?;
+    let arms = Arm::all(&drafters, &policies);
+
+    let plan = system::plan(&[&args.target], &drafters, system)?;
+    let target = plan.verifiers.first().map_or_else(String::new, |(config, _)| config.name().to_owned());
+    let running = system::start(plan).await?;
+    let mut bench = Bench { client: Client::new(running.gateway())?, target, decoding };
+    let compared = compare(&mut bench, arms, &groups).await;
+    running.stop().await?;
+    let compared = compared?;
+
+    print(&compared, args.json);
+    if let Some(path) = &args.plot {
+        chart::chart(&compared.groups).save(path)?;
+    }
+    Ok(compared.identical().into())
+}
+
+/// Compares under a bar that shows the time left.
+async fn compare(bench: &mut Bench, arms: Vec<Arm>, groups: &[Group]) -> Result<Compared, CliError> {
+    let bar = report::progress(0, "answers");
+    let compared = bench.compare(arms, groups, |done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    let compared = compared.await;
+    bar.finish_and_clear();
+    compared
+}
+
+fn print(compared: &Compared, json: bool) {
+    if !json {
+        return tables::print(compared);
+    }
+    compared.groups.iter().flatten().for_each(|figures| report::json(figures));
+    for skipped in &compared.skipped_arms {
+        let (drafter, policy) = (skipped.what.drafter.as_str(), skipped.what.policy());
+        report::json(&SkippedLine { drafter, policy, skipped: &skipped.why });
+    }
+}

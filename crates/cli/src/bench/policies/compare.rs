@@ -1,0 +1,136 @@
+//! Asks all arms in turns.
+
+use espalier_client::{Answer, Client, ClientError};
+use espalier_proto::{FaultKind, GenerationRequest};
+
+use super::arms::{Arm, order};
+use super::figures::{Figures, Sample};
+use super::labelled::Group;
+use crate::args::Decoding;
+use crate::error::CliError;
+use crate::request::{Form, request};
+
+/// What every arm is asked once before anything counts: it shows whether the arm can answer at all, and wakes it up.
+const TRIAL: &str = "How much is 12 times 3?";
+
+/// Tokens of that answer at most.
+const TRIAL_TOKENS: u32 = 32;
+
+/// Who answers, and how.
+pub(super) struct Bench {
+    pub(super) client: Client,
+    pub(super) target: String,
+    pub(super) decoding: Decoding,
+}
+
+/// What cannot be measured, and why.
+#[derive(Debug)]
+pub(super) struct Skipped<T> {
+    pub(super) what: T,
+    pub(super) why: String,
+}
+
+/// What a comparison found.
+#[derive(Debug)]
+pub(super) struct Compared {
+    /// Plain decoding first, then the other arms; label after label.
+    pub(super) groups: Vec<Vec<Figures>>,
+    pub(super) skipped_arms: Vec<Skipped<Arm>>,
+    /// Labels of prompts that the models have no room for.
+    pub(super) skipped_prompts: Vec<Skipped<String>>,
+}
+
+impl Compared {
+    /// Whether every text of every arm is plain decoding's.
+    pub(super) fn identical(&self) -> bool {
+        self.groups.iter().flatten().all(|figures| figures.different == 0)
+    }
+}
+
+impl Bench {
+    /// Lets plain decoding and `arms` answer every prompt in turns. `progress` hears how many answers there are of how
+    /// many.
+    pub(super) async fn compare(
+        &mut self,
+        arms: Vec<Arm>,
+        groups: &[Group],
+        progress: impl Fn(usize, usize),
+    ) -> Result<Compared, CliError> {
+        let (arms, skipped_arms) = self.admit(arms).await?;
+        let mut compared = Compared { groups: Vec::new(), skipped_arms, skipped_prompts: Vec::new() };
+        let prompts: usize = groups.iter().map(|group| group.prompts.len()).sum();
+        let mut turns = 0;
+        for group in groups {
+            let mut rows = Vec::new();
+            for prompt in &group.prompts {
+                progress(turns * arms.len(), prompts * arms.len());
+                match self.turn(&arms, prompt, order(arms.len(), turns, prompts)).await {
+                    Ok(row) => rows.push(row),
+                    Err(error) => {
+                        let why = refusal(error)?;
+                        compared.skipped_prompts.push(Skipped { what: group.label.clone(), why });
+                    }
+                }
+                turns += 1;
+            }
+            compared.groups.push(self.figures(&arms, &group.label, &rows));
+        }
+        Ok(compared)
+    }
+
+    /// Plain decoding and those of `arms` that can answer; the others with the reason.
+    async fn admit(&mut self, arms: Vec<Arm>) -> Result<(Vec<Arm>, Vec<Skipped<Arm>>), CliError> {
+        let short = Decoding { max_tokens: TRIAL_TOKENS.min(self.decoding.max_tokens), ..self.decoding.clone() };
+        self.answer(&Arm::plain(), TRIAL, &short).await?;
+        let (mut admitted, mut skipped) = (vec![Arm::plain()], Vec::new());
+        for arm in arms {
+            match self.answer(&arm, TRIAL, &short).await {
+                Ok(_) => admitted.push(arm),
+                Err(error) => skipped.push(Skipped { what: arm, why: refusal(error)? }),
+            }
+        }
+        Ok((admitted, skipped))
+    }
+
+    /// One prompt answered by all arms in this order.
+    async fn turn(
+        &mut self,
+        arms: &[Arm],
+        prompt: &str,
+        order: impl Iterator<Item = usize>,
+    ) -> Result<Vec<Sample>, CliError> {
+        let decoding = self.decoding.clone();
+        let mut answers = Vec::with_capacity(arms.len());
+        for arm in order {
+            answers.push((arm, self.answer(&arms[arm], prompt, &decoding).await?));
+        }
+        answers.sort_by_key(|(arm, _)| *arm);
+        let plain = answers.first().map(|(_, plain)| plain);
+        Ok(plain.into_iter().flat_map(|plain| answers.iter().map(|(_, answer)| Sample::new(answer, plain))).collect())
+    }
+
+    async fn answer(&mut self, arm: &Arm, prompt: &str, decoding: &Decoding) -> Result<Answer, CliError> {
+        let decoding = Decoding { policy: arm.policy.clone(), ..decoding.clone() };
+        let request = request(&self.target, prompt, Form::Chat, &decoding)?;
+        let request = GenerationRequest { drafter: Some(arm.drafter.clone()), ..request };
+        Ok(self.client.generate(request, |_| {}).await?)
+    }
+
+    /// The figures of all arms; `rows` hold a sample of each arm, plain decoding's first.
+    fn figures(&self, arms: &[Arm], label: &str, rows: &[Vec<Sample>]) -> Vec<Figures> {
+        let of_arm = |(i, arm): (usize, &Arm)| {
+            let samples: Vec<(&Sample, &Sample)> =
+                rows.iter().filter_map(|row| Some((row.first()?, row.get(i)?))).collect();
+            Figures { target: self.target.clone(), label: label.to_owned(), ..Figures::of(arm, &samples) }
+        };
+        arms.iter().enumerate().map(of_arm).collect()
+    }
+}
+
+/// Why a request was refused for what it asks; any other error remains one.
+fn refusal(error: CliError) -> Result<String, CliError> {
+    match error {
+        CliError::Client(ClientError::Fault(fault)) if fault.kind == FaultKind::BadInput => Ok(fault.to_string()),
+        error => Err(error),
+    }
+}
