@@ -5,6 +5,7 @@
 mod support;
 
 use espalier_proto::{GenerationRequest, Message, Prompt, pb};
+use espalier_speculation::{Penalties, Sampling, Shaping};
 use support::*;
 use tonic::Code;
 
@@ -21,6 +22,7 @@ async fn each_rule_has_words_of_its_own() {
     let url = gateway(&[&toy, &other], &[&small, &alien]).await;
     let drafter = |name: &str| GenerationRequest { drafter: Some(name.to_owned()), ..request(5) };
     let prompt = |prompt| GenerationRequest { prompt, ..request(5) };
+    let unknown = Shaping::new(Penalties::NONE, [(4096, 1.0)]).unwrap();
     let cases = [
         (
             GenerationRequest { target: "huge".to_owned(), ..request(5) },
@@ -43,6 +45,11 @@ async fn each_rule_has_words_of_its_own() {
             "stop_tokens holds token 4096, but `toy` has tokens 0 to 4095",
         ),
         (GenerationRequest { stop_tokens: vec![1; 17], ..request(5) }, "stop_tokens is 17, beyond the limit of 16"),
+        (GenerationRequest { logprobs: Some(21), ..request(5) }, "logprobs is 21, beyond the limit of 20"),
+        (
+            GenerationRequest { sampling: Sampling::greedy().with_shaping(unknown), ..request(5) },
+            "logit_bias holds token 4096, but `toy` has tokens 0 to 4095",
+        ),
     ];
     for (request, words) in cases {
         assert_eq!(refusal(&url, request).await, words);
@@ -64,6 +71,21 @@ async fn sampling_that_makes_no_sense_is_refused() {
         assert_eq!(status.code(), Code::InvalidArgument);
         let value = if top_p == 1.0 { temperature } else { top_p };
         assert!(status.message().contains(&value.to_string()), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn stop_strings_that_make_no_sense_are_refused() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    for (stop_strings, words) in [
+        (vec!["x".to_owned(); 17], "17 stop strings exceed the limit of 16"),
+        (vec![String::new()], "stop string 0 is empty"),
+        (vec!["x".repeat(257)], "stop string 0 has 257 bytes, beyond the limit of 256"),
+    ] {
+        let wire = pb::GenerateRequest { stop_strings, ..request(5).into() };
+        let status = client(&url).generate(wire).await.unwrap_err();
+        assert_eq!((status.code(), status.message()), (Code::InvalidArgument, words));
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use espalier_gateway::Config;
 use espalier_proto::{GenerationRequest, Message, Prompt, TargetCard, pb};
-use espalier_speculation::{FinishReason, Sampling};
+use espalier_speculation::{FinishReason, Sampling, StopStrings};
 use support::*;
 use tonic::transport::Endpoint;
 use tonic::{Code, Request};
@@ -80,6 +80,38 @@ async fn a_stop_token_ends_the_text() {
     let end = text.iter().position(|token| *token == text[6]).unwrap();
     assert_eq!(answer.ids(), text[..=end]);
     assert_eq!(answer.completion.reason, FinishReason::Stop);
+}
+
+#[tokio::test]
+async fn a_stop_string_ends_the_text_before_it_and_frees_everything() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    let url = gateway(&[&toy], &[&small]).await;
+    let whole = generate(&url, request(200)).await.unwrap();
+    // From within one token to within the next.
+    let stop: String = whole.tokens[90..92].iter().map(|token| token.text.as_str()).collect();
+    let stop_strings = StopStrings::new(vec![stop[1..stop.len() - 1].to_owned()]).unwrap();
+    let begin = whole.text().find(&stop_strings.as_slice()[0]).unwrap();
+    for speculate in [true, false] {
+        let request = GenerationRequest { stop_strings: stop_strings.clone(), speculate, ..request(200) };
+        let answer = generate(&url, request).await.unwrap();
+        assert_eq!(answer.text(), whole.text()[..begin]);
+        let completion = &answer.completion;
+        assert_eq!((completion.reason, completion.completion_tokens), (FinishReason::Stop, answer.tokens.len()));
+        assert_eq!(completion.stop_string.as_ref(), Some(&stop_strings.as_slice()[0]));
+        assert_eq!(answer.ids(), whole.ids()[..answer.tokens.len()]);
+        let drafted = answer.tokens.iter().filter(|token| token.drafted).count();
+        assert_eq!(completion.speculation.accepted, drafted as u64);
+    }
+    eventually(|| toy.life.open() == 0 && small.life.open() == 0).await;
+}
+
+#[tokio::test]
+async fn logprobs_that_a_service_owes_are_missed() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let asked = GenerationRequest { logprobs: Some(1), speculate: false, ..request(5) };
+    let status = generate(&url, asked).await.err().unwrap();
+    assert_eq!((status.code(), status.message()), (Code::Internal, "a round committed 1 tokens with 0 logprobs"));
 }
 
 #[tokio::test]

@@ -314,7 +314,13 @@ mod tests {
     #[test]
     fn sampling_survives_the_wire() {
         let sampling = Sampling::new(0.8, 40, 0.95, u64::MAX).unwrap();
-        assert_eq!(read_sampling(Some(write_sampling(&sampling))).unwrap(), sampling);
+        let penalties = Penalties { repetition: 1.1, presence: -0.5, frequency: 0.25 };
+        let shaping = Shaping::new(penalties, [(7, -100.0), (3, 1.5)]).unwrap();
+        let shaped = sampling.clone().with_min_p(0.05).unwrap().with_shaping(shaping);
+        for sampling in [sampling, shaped] {
+            assert_eq!(read_sampling(Some(write_sampling(&sampling))).unwrap(), sampling);
+        }
+        assert_eq!(read_sampling(Some(pb::Sampling::default())).unwrap(), Sampling::greedy());
         assert_eq!(read_sampling(None).unwrap(), Sampling::greedy());
     }
 
@@ -322,6 +328,18 @@ mod tests {
     fn impossible_sampling_is_refused() {
         for temperature in [-0.5, f64::NAN, f64::INFINITY] {
             let wire = pb::Sampling { temperature, ..pb::Sampling::default() };
+            assert!(matches!(read_sampling(Some(wire)), Err(WireError::Sampling(_))));
+        }
+        let fields: [fn(&mut pb::Sampling); 5] = [
+            |wire| wire.min_p = 1.5,
+            |wire| wire.repetition_penalty = Some(0.0),
+            |wire| wire.presence_penalty = 2.5,
+            |wire| wire.frequency_penalty = f64::NAN,
+            |wire| wire.logit_bias = (0..1025).map(|token| (token, 1.0)).collect(),
+        ];
+        for spoil in fields {
+            let mut wire = pb::Sampling::default();
+            spoil(&mut wire);
             assert!(matches!(read_sampling(Some(wire)), Err(WireError::Sampling(_))));
         }
     }

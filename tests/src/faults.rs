@@ -1,16 +1,20 @@
 //! Connections that can be cut.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use espalier_local::ANY_PORT;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A TCP proxy in front of a service. Dropping or cutting it is, for its clients, the death of the service.
+/// A TCP proxy in front of a service. Dropping or cutting it is, for its clients, the death of the service; resetting
+/// it, its restart.
 pub struct Proxy {
     url: String,
     forwarding: JoinHandle<()>,
+    reset: Arc<Notify>,
 }
 
 impl Proxy {
@@ -18,12 +22,18 @@ impl Proxy {
     pub async fn start(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind(ANY_PORT).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        Self { url, forwarding: tokio::spawn(forward(listener, upstream)) }
+        let reset = Arc::new(Notify::new());
+        Self { url, forwarding: tokio::spawn(forward(listener, upstream, reset.clone())), reset }
     }
 
     /// Where the service seems to be.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Closes all connections and takes new ones.
+    pub fn reset(&self) {
+        self.reset.notify_one();
     }
 
     /// Closes all connections and takes no more.
@@ -40,15 +50,23 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(listener: TcpListener, upstream: SocketAddr) {
+async fn forward(listener: TcpListener, upstream: SocketAddr, reset: Arc<Notify>) {
     // Connections end with this set.
     let mut connections = JoinSet::new();
-    while let Ok((mut client, _)) = listener.accept().await {
-        connections.spawn(async move {
-            client.set_nodelay(true)?;
-            let mut service = TcpStream::connect(upstream).await?;
-            service.set_nodelay(true)?;
-            copy_bidirectional(&mut client, &mut service).await
-        });
+    loop {
+        tokio::select! {
+            () = reset.notified() => connections.abort_all(),
+            accepted = listener.accept() => {
+                let Ok((client, _)) = accepted else { return };
+                connections.spawn(pipe(client, upstream));
+            }
+        }
     }
+}
+
+async fn pipe(mut client: TcpStream, upstream: SocketAddr) -> std::io::Result<(u64, u64)> {
+    client.set_nodelay(true)?;
+    let mut service = TcpStream::connect(upstream).await?;
+    service.set_nodelay(true)?;
+    copy_bidirectional(&mut client, &mut service).await
 }

@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 6] = [
     &["espalier-speculation"],
     &["espalier-model", "espalier-proto", "espalier-text"],
     &["espalier-round", "espalier-service-kit"],
-    &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-verifier"],
+    &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-trainer", "espalier-verifier"],
     &["espalier-local"],
     &["espalier", "espalier-tests"],
 ];

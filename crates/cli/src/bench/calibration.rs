@@ -35,7 +35,7 @@ struct Report {
     prompts: usize,
     /// Tokens that the drafter had a guess at.
     guessed: usize,
-    /// The share of guesses that were right.
+    /// The share of guesses that were accepted.
     acceptance: Option<f64>,
     mean_confidence: Option<f64>,
     calibration_error: Option<f64>,
@@ -92,7 +92,7 @@ pub(crate) fn run(system: &SystemArgs, args: &Calibration) -> Result<Verdict, Cl
 
 fn print(found: &Report) {
     anstream::println!(
-        "target {}, drafter {}: {} tokens guessed on {} prompts, {} of them right at a mean confidence of {}\n\
+        "target {}, drafter {}: {} tokens guessed on {} prompts, a share of {} accepted at a mean confidence of {}\n\
          expected calibration error {}\n",
         found.target,
         found.drafter,
@@ -111,9 +111,11 @@ fn print(found: &Report) {
 fn table(what: &str, bins: &[Bin]) -> comfy_table::Table {
     let row = |bin: &Bin| {
         let range = format!("{:.1}-{:.1}", bin.low, bin.high);
-        vec![range, bin.count.to_string(), report::figure(bin.mean, 3), report::figure(bin.acceptance, 3)]
+        let interval = bin.acceptance_low.zip(bin.acceptance_high);
+        let interval = interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.3}-{high:.3}"));
+        vec![range, bin.count.to_string(), report::figure(bin.mean, 3), report::figure(bin.acceptance, 3), interval]
     };
-    report::table(&[what, "tokens", "mean", "accepted"], bins.iter().map(row))
+    report::table(&[what, "tokens", "mean", "accepted", "95 % interval"], bins.iter().map(row))
 }
 
 #[cfg(test)]

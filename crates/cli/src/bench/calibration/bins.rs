@@ -13,8 +13,10 @@ pub(super) struct Bin {
     pub(super) count: usize,
     /// Mean value; none of an empty bin.
     pub(super) mean: Option<f64>,
-    /// The share that was accepted.
+    /// The share that was accepted, and Wilson's 95 % interval around it.
     pub(super) acceptance: Option<f64>,
+    pub(super) acceptance_low: Option<f64>,
+    pub(super) acceptance_high: Option<f64>,
 }
 
 /// Sorts observations into `count` equal bins from 0 to `upper`; what lies beyond goes into the last.
@@ -23,16 +25,29 @@ pub(super) fn bins(said: &[Said], upper: f64, count: usize) -> Vec<Bin> {
     let index = |value: f64| ((value / upper * count as f64).ceil() as usize).clamp(1, count) - 1;
     let bin = |i: usize| {
         let inside: Vec<Said> = said.iter().copied().filter(|&(value, _)| index(value) == i).collect();
-        let share = |sum: f64| (!inside.is_empty()).then(|| sum / inside.len() as f64);
-        Bin {
-            low: edge(i),
-            high: edge(i + 1),
-            count: inside.len(),
-            mean: share(inside.iter().map(|(value, _)| value).sum()),
-            acceptance: share(inside.iter().filter(|(_, accepted)| *accepted).count() as f64),
-        }
+        Bin::of((edge(i), edge(i + 1)), &inside)
     };
     (0..count).map(bin).collect()
+}
+
+impl Bin {
+    fn of((low, high): (f64, f64), inside: &[Said]) -> Self {
+        let share = |sum: f64| (!inside.is_empty()).then(|| sum / inside.len() as f64);
+        let acceptance = share(inside.iter().filter(|(_, accepted)| *accepted).count() as f64);
+        let (acceptance_low, acceptance_high) = acceptance.map(|share| wilson(share, inside.len())).unzip();
+        let mean = share(inside.iter().map(|(value, _)| value).sum());
+        Self { low, high, count: inside.len(), mean, acceptance, acceptance_low, acceptance_high }
+    }
+}
+
+/// Wilson's interval: the shares that would give `share` of `count` within 1.96 standard deviations.
+fn wilson(share: f64, count: usize) -> (f64, f64) {
+    const Z: f64 = 1.96;
+    let (n, square) = (count as f64, Z * Z);
+    let middle = share + square / (2.0 * n);
+    let half = Z * (share * (1.0 - share) / n + square / (4.0 * n * n)).sqrt();
+    let whole = 1.0 + square / n;
+    (((middle - half) / whole).max(0.0), ((middle + half) / whole).min(1.0))
 }
 
 /// The expected calibration error (Guo et al., 2017): the distance between mean confidence and acceptance of a bin,
@@ -67,7 +82,18 @@ mod tests {
 
     #[test]
     fn an_empty_bin_has_no_mean() {
-        assert_eq!(bins(&[], 1.0, 1), [Bin { low: 0.0, high: 1.0, count: 0, mean: None, acceptance: None }]);
+        let empty = Bin::of((0.0, 1.0), &[]);
+        assert_eq!((empty.count, empty.mean, empty.acceptance, empty.acceptance_low), (0, None, None, None));
+        assert_eq!(bins(&[], 1.0, 1), [empty]);
+    }
+
+    #[test]
+    fn few_observations_say_little() {
+        // Known values: Wilson's interval of 1 of 1, and of 50 of 100.
+        let (low, high) = wilson(1.0, 1);
+        assert!((low - 0.2065).abs() < 1e-3 && (high - 1.0).abs() < 1e-12);
+        let (low, high) = wilson(0.5, 100);
+        assert!((low - 0.4038).abs() < 1e-3 && (high - 0.5962).abs() < 1e-3);
     }
 
     #[test]

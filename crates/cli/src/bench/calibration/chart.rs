@@ -3,9 +3,10 @@
 use super::Report;
 use super::bins::Bin;
 use crate::bench::plot::{Anchor, Panel, Point, Scale, Svg, colour};
+use crate::report::figure;
 
 const SIZE: Point = (880.0, 396.0);
-const TOP: f64 = 66.0;
+const TOP: f64 = 72.0;
 const BOTTOM: f64 = 326.0;
 /// The left and right edges of the panels.
 const EDGES: [(f64, f64); 2] = [(60.0, 430.0), (500.0, 870.0)];
@@ -27,10 +28,13 @@ pub(super) fn chart(report: &Report) -> Svg {
         format_args!("Drafter {}, target {}", report.drafter, report.target),
     );
     let facts = format!(
-        "{} prompts, {} tokens guessed, {:.1} % of them right; figures above bars are numbers of tokens",
+        "{} prompts, {} tokens guessed (how many per bin stands above it), accepted {}, mean confidence {}, expected \
+         calibration error {}",
         report.prompts,
         report.guessed,
-        100.0 * report.acceptance.unwrap_or(0.0)
+        figure(report.acceptance, 3),
+        figure(report.mean_confidence, 3),
+        figure(report.calibration_error, 3),
     );
     svg.text((14.0, 40.0), Anchor::Start, "", facts);
     draw_confidence(&mut svg, report);
@@ -52,16 +56,12 @@ fn draw_confidence(svg: &mut Svg, report: &Report) {
     panel.draw_y_axis(svg, "share accepted");
     draw_bins(svg, &panel, &report.confidence, colour(0));
     svg.curve([panel.at(0.0, 0.0), panel.at(1.0, 1.0)], "dashed");
-    let note = "Dashed: confidence = acceptance. Dots: mean confidence of a bin.";
-    let error =
-        report.calibration_error.map_or_else(String::new, |error| format!(" Expected calibration error {error:.3}."));
-    svg.text((EDGES[0].0, BOTTOM + 50.0), Anchor::Start, "small", format_args!("{note}{error}"));
-    for bin in &report.confidence {
-        if let (Some(mean), Some(acceptance)) = (bin.mean, bin.acceptance) {
-            let (x, y) = panel.at(mean, acceptance);
-            svg.bar((x - 2.5, y - 2.5), (x + 2.5, y + 2.5), "#222");
-        }
-    }
+    svg.text(
+        (EDGES[0].0, BOTTOM + 50.0),
+        Anchor::Start,
+        "small",
+        "Dashed: acceptance = confidence. Whiskers: 95 % intervals.",
+    );
 }
 
 fn draw_entropy(svg: &mut Svg, bins: &[Bin]) {
@@ -73,17 +73,28 @@ fn draw_entropy(svg: &mut Svg, bins: &[Bin]) {
     const STEPS: u32 = 100;
     let points = (0..=STEPS).map(|i| max * f64::from(i) / f64::from(STEPS)).filter(|&h| svip_estimate(h) >= 0.0);
     svg.curve(points.map(|h| panel.at(h, svip_estimate(h))), "dashed");
-    svg.text((EDGES[1].0, BOTTOM + 50.0), Anchor::Start, "small", "Dashed: SVIP's estimate 1 - sqrt(0.15 entropy).");
+    svg.text(
+        (EDGES[1].0, BOTTOM + 50.0),
+        Anchor::Start,
+        "small",
+        "Dashed: SVIP's estimate 1 - sqrt(0.15 entropy). Whiskers: 95 % intervals.",
+    );
 }
 
+/// A bar for each bin with observations, its interval at their mean, their number above.
 fn draw_bins(svg: &mut Svg, panel: &Panel, bins: &[Bin], fill: &str) {
     for bin in bins {
-        let Some(acceptance) = bin.acceptance else {
+        let (Some(mean), Some(acceptance), Some(low), Some(high)) =
+            (bin.mean, bin.acceptance, bin.acceptance_low, bin.acceptance_high)
+        else {
             continue;
         };
         let ((left, bottom), (right, top)) = (panel.at(bin.low, 0.0), panel.at(bin.high, acceptance));
         svg.bar((left + GAP, bottom), (right - GAP, top), fill);
-        svg.text(((left + right) / 2.0, top - 5.0), Anchor::Middle, "small", count_text(bin.count));
+        let ((x, lowest), (_, highest)) = (panel.at(mean, low), panel.at(mean, high));
+        svg.line((x, lowest), (x, highest), "mark");
+        [lowest, highest].map(|y| svg.line((x - 3.0, y), (x + 3.0, y), "mark"));
+        svg.text(((left + right) / 2.0, highest.min(top) - 4.0), Anchor::Middle, "small", count_text(bin.count));
     }
 }
 
@@ -107,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_bin_without_observations_has_no_bar() {
-        // The ground; two bins of confidence with their dots; one of entropy.
-        assert_eq!(chart(&report(Some(0.2))).document().matches("<rect").count(), 1 + 4 + 1);
-        assert_eq!(chart(&report(None)).document().matches("<rect").count(), 1 + 4);
+        // The ground; two bins of confidence; one of entropy.
+        assert_eq!(chart(&report(Some(0.2))).document().matches("<rect").count(), 1 + 2 + 1);
+        assert_eq!(chart(&report(None)).document().matches("<rect").count(), 1 + 2);
     }
 
     #[test]

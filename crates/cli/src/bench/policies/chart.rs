@@ -157,7 +157,8 @@ fn draw_names(svg: &mut Svg, left: f64, (groups, lines): Rows<'_>) {
                 svg.text((MARGIN, y + height - 6.0), Anchor::Start, "strong", format_args!("drafter {drafter}"));
             }
             Line::Arm(arm) => {
-                let policy = arms.get(*arm).map_or("", |figures| figures.policy.as_str());
+                // A drafter that no policy guides has its name alone.
+                let policy = arms.get(*arm).map_or("", |figures| figures.policy.as_str()).trim_matches('-');
                 svg.text((left - 8.0, y + height / 2.0 + 4.0), Anchor::End, "", policy);
             }
         }

@@ -41,9 +41,10 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// Whether every text of every arm is plain decoding's.
+    /// Whether anything was compared, and every text of every arm is plain decoding's.
     pub(super) fn identical(&self) -> bool {
-        self.groups.iter().flatten().all(|figures| figures.different == 0)
+        let mut compared = self.groups.iter().flat_map(|group| group.iter().skip(1));
+        compared.clone().any(|figures| figures.prompts > 0) && compared.all(|figures| figures.different == 0)
     }
 }
 
@@ -63,8 +64,8 @@ impl Bench {
         for group in groups {
             let mut rows = Vec::new();
             for prompt in &group.prompts {
-                progress(turns * arms.len(), prompts * arms.len());
-                match self.turn(&arms, prompt, order(arms.len(), turns, prompts)).await {
+                let answered = |answers| progress(turns * arms.len() + answers, prompts * arms.len());
+                match self.turn(&arms, prompt, order(arms.len(), turns, prompts), answered).await {
                     Ok(row) => rows.push(row),
                     Err(error) => {
                         let why = refusal(error)?;
@@ -92,16 +93,18 @@ impl Bench {
         Ok((admitted, skipped))
     }
 
-    /// One prompt answered by all arms in this order.
+    /// One prompt answered by all arms in this order; `answered` hears by how many so far.
     async fn turn(
         &mut self,
         arms: &[Arm],
         prompt: &str,
         order: impl Iterator<Item = usize>,
+        answered: impl Fn(usize),
     ) -> Result<Vec<Sample>, CliError> {
         let decoding = self.decoding.clone();
         let mut answers = Vec::with_capacity(arms.len());
         for arm in order {
+            answered(answers.len());
             answers.push((arm, self.answer(&arms[arm], prompt, &decoding).await?));
         }
         answers.sort_by_key(|(arm, _)| *arm);

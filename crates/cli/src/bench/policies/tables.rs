@@ -71,10 +71,15 @@ fn details(group: &[Figures]) -> Table {
         let sizes = [figures.mean_nodes, figures.mean_depth].map(|size| figure(size, 1));
         let times = figures.round_ms().map(|ms| figure(ms, 2));
         let names = [figures.drafter.clone(), figures.policy.clone()];
-        let last = [figure(figures.tokens_per_second, 0), report::yes(figures.different == 0)];
+        let last = [figure(figures.tokens_per_second, 0), same_text(figures)];
         names.into_iter().chain(shares).chain(sizes).chain(times).chain(last).collect()
     };
     table(&DETAILS, group.iter().map(row))
+}
+
+/// Without style: a table's columns are as wide as their bytes.
+fn same_text(figures: &Figures) -> String {
+    if figures.different == 0 { "yes".to_owned() } else { format!("NO: {}", figures.different) }
 }
 
 /// A table whose policies stand to the left, as drafters do.
