@@ -158,14 +158,18 @@ impl Generation {
     }
 
     fn completion(&mut self, reason: FinishReason) -> Result<Completion, Fault> {
+        let text = self.text.finish()?;
+        // What was held back may be where a stop string ends.
+        let stop_string = self.text.stop_string().map(str::to_owned);
+        let reason = if stop_string.is_some() { FinishReason::Stop } else { reason };
         Ok(Completion {
             reason,
             prompt_tokens: self.request.prompt.len(),
             completion_tokens: self.generated(),
             speculation: self.tally.summary(&self.route, &self.request.policy),
-            text: self.text.finish()?,
+            text,
             seed: self.request.sampling.seed(),
-            stop_string: self.text.stop_string().map(str::to_owned),
+            stop_string,
         })
     }
 

@@ -428,6 +428,7 @@ mod tests {
             completion_tokens: 1,
             speculation: SpeculationSummary {
                 rounds: 1,
+                depth: 6,
                 accepted_by_depth: vec![3, 1],
                 tau: Some(2.5),
                 draft: Duration::from_millis(3),

@@ -158,7 +158,7 @@ async fn stop_strings_cut_accepted_runs_exactly() {
     };
     let whole = Whole::of(&rounds(&client, asked.clone()).await);
     let (mut inside, mut across) = (0, 0);
-    for stop in whole.parts() {
+    for stop in whole.parts().into_iter().step_by(3) {
         let (count, text) = whole.cut(&stop);
         inside += usize::from(!whole.ends.contains(&count));
         across += usize::from(text.len() < whole.pieces[..round_begin(&whole.ends, count)].concat().len());
@@ -174,8 +174,8 @@ async fn stop_strings_cut_accepted_runs_exactly() {
             assert_eq!(completion.speculation.accepted, drafted as u64, "what was cut off was not accepted");
         }
     }
-    assert!(inside > 10, "stop strings in the middle of accepted runs: {inside}");
-    assert!(across > 3, "stop strings that begin in one round and end in another: {across}");
+    assert!(inside > 5, "stop strings in the middle of accepted runs: {inside}");
+    assert!(across > 5, "stop strings that begin in one round and end in another: {across}");
     system.stop().await.unwrap();
 }
 

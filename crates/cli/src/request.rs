@@ -54,3 +54,52 @@ fn sampling(decoding: &Decoding) -> Result<Sampling, SamplingError> {
     let shaping = Shaping::new(penalties, shaping.logit_bias.iter().copied())?;
     Ok(sampling.with_min_p(decoding.min_p)?.with_shaping(shaping))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    /// The request of `espalier generate` with these flags.
+    fn asked(flags: &[&str]) -> Result<GenerationRequest, CliError> {
+        let fixed = ["espalier", "generate", "--target", "small", "--prompt", "x"];
+        let args = Args::try_parse_from(fixed.iter().chain(flags)).unwrap();
+        let Some(Command::Generate(generate)) = args.command else { panic!("another command") };
+        request("small", "x", Form::Raw, &generate.decoding)
+    }
+
+    #[test]
+    fn without_flags_nothing_is_shaped() {
+        assert_eq!(asked(&[]).unwrap().sampling, Sampling::greedy());
+    }
+
+    #[test]
+    fn every_flag_reaches_the_sampling_parameters() {
+        let flags = [
+            "--temperature=0.8",
+            "--top-k=40",
+            "--top-p=0.9",
+            "--min-p=0.05",
+            "--seed=7",
+            "--repetition-penalty=1.1",
+            "--presence-penalty=-0.5",
+            "--frequency-penalty=0.25",
+            "--logit-bias=9=-100,3=1.5",
+        ];
+        let penalties = Penalties { repetition: 1.1, presence: -0.5, frequency: 0.25 };
+        let shaping = Shaping::new(penalties, [(3, 1.5), (9, -100.0)]).unwrap();
+        let expected = Sampling::new(0.8, 40, 0.9, 7).unwrap().with_min_p(0.05).unwrap().with_shaping(shaping);
+        assert_eq!(asked(&flags).unwrap().sampling, expected);
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused() {
+        for flag in ["--min-p=1.5", "--repetition-penalty=0", "--presence-penalty=3", "--logit-bias=1=101"] {
+            assert!(matches!(asked(&[flag]), Err(CliError::Sampling(_))), "{flag}");
+        }
+    }
+}

@@ -77,6 +77,7 @@ impl Answer {
 }
 
 /// What a call to the gateway ended with.
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` calls takes its argument")]
 fn fault(status: Status) -> Fault {
     Fault::from_status(Party::Gateway, &status)
 }

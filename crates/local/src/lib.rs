@@ -41,7 +41,7 @@ pub enum LocalError {
         /// The target's name.
         name: String,
         /// Why.
-        source: LoadError,
+        source: Box<LoadError>,
     },
     /// The drafter cannot be loaded, or failed.
     #[error(transparent)]
@@ -140,7 +140,9 @@ impl System {
     ) -> Result<(), LocalError> {
         let name = config.name().to_owned();
         let load = move || Target::load(&config, |done, all| progress(config.name(), done, all));
-        let target = spawn_blocking(load).await?.map_err(|source| LocalError::Target { name: name.clone(), source })?;
+        let target = spawn_blocking(load)
+            .await?
+            .map_err(|source| LocalError::Target { name: name.clone(), source: Box::new(source) })?;
         self.add(Role::Verifier, name, bound, |bound, stop| espalier_verifier::serve(target, bound, stop));
         Ok(())
     }

@@ -66,6 +66,16 @@ impl Svg {
         self.push(format_args!(r#"<line class="{class}" x1="{x0:.1}" y1="{y0:.1}" x2="{x1:.1}" y2="{y1:.1}"/>"#));
     }
 
+    /// The bounds of an interval, side by side or one above the other.
+    pub(super) fn whisker(&mut self, from: Point, to: Point) {
+        const CAP: f64 = 3.0;
+        let (dx, dy) = if from.1 == to.1 { (0.0, CAP) } else { (CAP, 0.0) };
+        self.line(from, to, "mark");
+        for (x, y) in [from, to] {
+            self.line((x - dx, y - dy), (x + dx, y + dy), "mark");
+        }
+    }
+
     /// Lines from point to point in the style of `class`.
     pub(super) fn curve(&mut self, points: impl IntoIterator<Item = Point>, class: &str) {
         let points: Vec<String> = points.into_iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();

@@ -17,7 +17,7 @@ use espalier_client::Client;
 use serde::Serialize;
 
 use self::arms::Arm;
-use self::compare::{Bench, Compared};
+use self::compare::{Bench, Compared, Skipped};
 use self::labelled::Group;
 use crate::Verdict;
 use crate::args::{Decoding, Policies, SystemArgs};
@@ -28,12 +28,12 @@ use crate::{report, system};
 pub(crate) use arms::ALL;
 pub(crate) use labelled::Labelled;
 
-/// An arm that could not be measured, as JSON.
+/// What could not be measured, as JSON.
 #[derive(Serialize)]
-struct SkippedLine<'a> {
-    drafter: &'a str,
-    policy: &'a str,
-    skipped: &'a str,
+#[serde(untagged)]
+enum SkippedLine<'a> {
+    Arm { drafter: &'a str, policy: &'a str, skipped: &'a str },
+    Prompt { label: &'a str, skipped: &'a str },
 }
 
 pub(crate) async fn run(system: &SystemArgs, args: &Policies) -> Result<Verdict, CliError> {
@@ -76,9 +76,11 @@ fn print(compared: &Compared, json: bool) {
     if !json {
         return tables::print(compared);
     }
-    compared.groups.iter().flatten().for_each(|figures| report::json(figures));
-    for skipped in &compared.skipped_arms {
-        let (drafter, policy) = (skipped.what.drafter.as_str(), skipped.what.policy());
-        report::json(&SkippedLine { drafter, policy, skipped: &skipped.why });
+    compared.groups.iter().flatten().for_each(report::json);
+    for Skipped { what: arm, why } in &compared.skipped_arms {
+        report::json(&SkippedLine::Arm { drafter: &arm.drafter, policy: arm.policy(), skipped: why });
+    }
+    for Skipped { what: label, why } in &compared.skipped_prompts {
+        report::json(&SkippedLine::Prompt { label, skipped: why });
     }
 }

@@ -91,10 +91,9 @@ fn draw_bins(svg: &mut Svg, panel: &Panel, bins: &[Bin], fill: &str) {
         };
         let ((left, bottom), (right, top)) = (panel.at(bin.low, 0.0), panel.at(bin.high, acceptance));
         svg.bar((left + GAP, bottom), (right - GAP, top), fill);
-        let ((x, lowest), (_, highest)) = (panel.at(mean, low), panel.at(mean, high));
-        svg.line((x, lowest), (x, highest), "mark");
-        [lowest, highest].map(|y| svg.line((x - 3.0, y), (x + 3.0, y), "mark"));
-        svg.text(((left + right) / 2.0, highest.min(top) - 4.0), Anchor::Middle, "small", count_text(bin.count));
+        let highest = panel.at(mean, high);
+        svg.whisker(panel.at(mean, low), highest);
+        svg.text(((left + right) / 2.0, highest.1 - 4.0), Anchor::Middle, "small", count_text(bin.count));
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Observation {
 
 /// Who guesses the target's tokens.
 enum Guesser {
-    Model(Decoder),
+    Model(Box<Decoder>),
     Ngram,
 }
 
@@ -116,7 +116,7 @@ impl Guesser {
             return Err(CliError::Tokenizers { drafter, target });
         }
         let options = LoadOptions { layers, ..LoadOptions::default() };
-        Ok(Self::Model(Decoder::load(&Checkpoint::open(folder)?, &options)?))
+        Ok(Self::Model(Box::new(Decoder::load(&Checkpoint::open(folder)?, &options)?)))
     }
 }
 

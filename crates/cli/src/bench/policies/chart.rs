@@ -66,7 +66,7 @@ pub(super) fn chart(groups: &[Vec<Figures>]) -> Svg {
         draw_bars(&mut svg, &panel, (groups, &lines), shown);
     }
     draw_names(&mut svg, left, (groups, &lines));
-    let note = "Whiskers: 95 % bootstrap intervals over prompts. The dashed lines are plain decoding.";
+    let note = "n: prompts. Whiskers: 95 % bootstrap intervals over prompts. The dashed lines are plain decoding.";
     svg.text((MARGIN, bottom + BOTTOM - 12.0), Anchor::Start, "small", note);
     svg
 }
@@ -105,7 +105,7 @@ fn draw_head(svg: &mut Svg, groups: &[Vec<Figures>]) {
     svg.text((MARGIN, 22.0), Anchor::Start, "title", format_args!("Draft policies, target {target}"));
     let mut x = MARGIN;
     for (i, plain) in plains.iter().enumerate() {
-        let entry = format!("{} ({} prompts)", plain.label, plain.prompts);
+        let entry = format!("{} (n = {})", plain.label, plain.prompts);
         svg.bar((x, 34.0), (x + 10.0, 44.0), colour(i));
         svg.text((x + 15.0, 43.0), Anchor::Start, "", &entry);
         x += 35.0 + CHARACTER * entry.chars().count() as f64;
@@ -139,9 +139,7 @@ fn draw_bar(svg: &mut Svg, panel: &Panel, top: f64, ((value, bounds), fill): (Bo
     let mut edge = end;
     if let Some((low, high)) = bounds {
         let (low, high) = (panel.x.at(low), panel.x.at(high));
-        svg.line((low, middle), (high, middle), "mark");
-        svg.line((low, middle - 3.0), (low, middle + 3.0), "mark");
-        svg.line((high, middle - 3.0), (high, middle + 3.0), "mark");
+        svg.whisker((low, middle), (high, middle));
         edge = high;
     }
     svg.text((edge.max(end) + 4.0, middle + 3.0), Anchor::Start, "small", format_args!("{value:.2}"));
@@ -188,7 +186,7 @@ mod tests {
     fn every_arm_has_a_bar_in_both_panels_under_its_drafter() {
         let group = vec![figures("none", "-", 1.0), figures("small", "svip", 1.25), figures("small", "pct", 1.5)];
         let document = chart(&[group]).document();
-        for text in [">drafter small<", ">svip<", ">pct<", ">1.25<", ">1.50<", ">gsm8k (0 prompts)<"] {
+        for text in [">drafter small<", ">svip<", ">pct<", ">1.25<", ">1.50<", ">gsm8k (n = 0)<"] {
             assert_eq!(document.matches(text).count(), 1, "{text}");
         }
         // The ground, the legend, and two bars in each panel.

@@ -124,7 +124,13 @@ impl Bench {
         let of_arm = |(i, arm): (usize, &Arm)| {
             let samples: Vec<(&Sample, &Sample)> =
                 rows.iter().filter_map(|row| Some((row.first()?, row.get(i)?))).collect();
-            Figures { target: self.target.clone(), label: label.to_owned(), ..Figures::of(arm, &samples) }
+            Figures {
+                target: self.target.clone(),
+                label: label.to_owned(),
+                temperature: self.decoding.temperature,
+                seed: self.decoding.seed,
+                ..Figures::of(arm, &samples)
+            }
         };
         arms.iter().enumerate().map(of_arm).collect()
     }
@@ -135,5 +141,57 @@ fn refusal(error: CliError) -> Result<String, CliError> {
     match error {
         CliError::Client(ClientError::Fault(fault)) if fault.kind == FaultKind::BadInput => Ok(fault.to_string()),
         error => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::cell::RefCell;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::args::SystemArgs;
+    use crate::models::DrafterChoice;
+    use crate::system::{plan, start};
+
+    fn arm(drafter: &str, policy: &str) -> Arm {
+        Arm { drafter: drafter.to_owned(), policy: Some(policy.to_owned()) }
+    }
+
+    fn group(label: &str, prompts: &[&str]) -> Group {
+        Group { label: label.to_owned(), prompts: prompts.iter().map(|&prompt| prompt.to_owned()).collect() }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_can_answer_is_compared_and_the_rest_is_named() {
+        let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
+        let shipped = SystemArgs { models: Some(models), threads: None };
+        let drafter = DrafterChoice::parse("small:2", &shipped).unwrap();
+        let running = start(plan(&["small"], &[drafter], &shipped).unwrap()).await.unwrap();
+        let client = Client::new(running.gateway()).unwrap();
+        let mut bench = Bench { client, target: "small".to_owned(), decoding: Decoding::greedy(12) };
+
+        let long = "word ".repeat(4000);
+        let groups =
+            [group("short", &["What is 2 + 3?", "How old is Ann?"]), group("long", &[&long, "What is 7 - 5?"])];
+        let arms = vec![arm("small-2", "constant,k=2"), arm("absent", "svip"), arm("ngram", "svip")];
+        let heard = RefCell::new(Vec::new());
+        let compared = bench.compare(arms, &groups, |done, all| heard.borrow_mut().push((done, all))).await.unwrap();
+        running.stop().await.unwrap();
+
+        assert!(compared.identical());
+        let names = |group: &[Figures]| group.iter().map(|figures| figures.drafter.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&compared.groups[0]), ["none", "small-2", "ngram"]);
+        assert_eq!(compared.groups.iter().map(|group| group[1].prompts).collect::<Vec<_>>(), [2, 1]);
+        let chain = &compared.groups[0][1];
+        assert!(chain.accepted > 0 && chain.mean_depth.unwrap() <= 2.0 && chain.speedup.is_some());
+        assert_eq!(compared.groups[0][0].speedup, Some(1.0));
+
+        let [Skipped { what, why }] = compared.skipped_arms.as_slice() else { panic!("{compared:?}") };
+        assert!(what.drafter == "absent" && why.contains("`absent`"), "{why}");
+        let [Skipped { what, why }] = compared.skipped_prompts.as_slice() else { panic!("{compared:?}") };
+        assert!(what == "long" && why.contains("context"), "{why}");
+        assert!(heard.borrow().iter().all(|&(done, all)| done < all && all == 12));
     }
 }

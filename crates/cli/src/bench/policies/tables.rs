@@ -11,7 +11,7 @@ pub(super) fn print(compared: &Compared) {
     anstream::println!("{}", overview(&compared.groups));
     for group in &compared.groups {
         if let Some(plain) = group.first() {
-            anstream::println!("\n{}, {} prompts; times are milliseconds a round", plain.label, plain.prompts);
+            anstream::println!("\n{}, n = {} prompts; times are milliseconds a round", plain.label, plain.prompts);
         }
         anstream::println!("{}", details(group));
     }

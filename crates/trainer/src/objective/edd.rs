@@ -1,0 +1,156 @@
+//! `edd`: one layer that reads the target's hidden states, then tokens (EDD and PCT, §3.1).
+//!
+//! Embedding, final norm and head begin as the target's and, as in the paper, are trained too, unless they are frozen;
+//! the layer begins with random weights. The target runs frozen, on the fly.
+
+use candle_core::Tensor;
+use espalier_model::{Checkpoint, Logits, ModelConfig, RotaryTable};
+use serde_json::{Value, json};
+
+use super::dual_block::{Blocks, dual_block_mask};
+use super::{Distribution, Goal, Objective, Prediction, Product, Setting};
+use crate::data::Batch;
+use crate::error::{Result, in_range};
+use crate::nn::{
+    Geometry, Head, Layer, Params, Rotation, Scope, Start, check_family, check_length, embed, embedding_and_head,
+    layer_prefix,
+};
+use crate::output::config;
+use crate::random::Draws;
+use crate::recipe::EddMethod;
+use crate::target::{Target, TargetCard};
+
+/// How `config.json` names the kind.
+pub(crate) const MODEL_TYPE: &str = "espalier_edd";
+
+/// The drafter: what is trained.
+#[derive(Debug)]
+pub(crate) struct EddDrafter {
+    embedding: Tensor,
+    layer: Layer,
+    head: Head,
+    rotary: RotaryTable,
+}
+
+impl EddDrafter {
+    /// A drafter of the shape of a target's layer. Embedding, final norm and head come from `outer`, and stay as they
+    /// are if `frozen`; the layer comes from `layer`.
+    pub(crate) fn build(
+        config: &ModelConfig,
+        params: &mut Params,
+        (outer, frozen): (Start<'_>, bool),
+        layer: Start<'_>,
+    ) -> Result<Self> {
+        check_family(config)?;
+        let mut outer = Scope::new(params, "", outer).trained(!frozen);
+        let (embedding, weight) = embedding_and_head(config, &mut outer)?;
+        let head = Head::build(config, &mut outer, weight)?;
+        let layer = Layer::build(config, &mut Scope::new(params, layer_prefix(0), layer))?;
+        Ok(Self { embedding, layer, head, rotary: RotaryTable::new(config) })
+    }
+
+    /// The logits at every position, whose block begins at `starts` of its text, over the target's `states` (positions,
+    /// hidden): (positions, vocab).
+    pub(crate) fn logits(&self, batch: &Batch, starts: &[usize], states: Vec<f32>) -> Result<Tensor> {
+        let x = embed(&self.embedding, batch)?; // (batch, length, hidden)
+        let states = Tensor::from_vec(states, x.shape(), x.device())?.to_dtype(x.dtype())?;
+        let mask = dual_block_mask(batch, starts, x.dtype(), x.device())?;
+        let rotation = Rotation::new(batch, &self.rotary, x.dtype(), x.device())?;
+        self.head.logits(&self.layer.forward_over(&x, &states, &Geometry { rotation, mask })?)
+    }
+
+    /// The logits of the same layer without any hidden states, every position seeing all tokens before it: (positions,
+    /// vocab).
+    fn logits_of_tokens(&self, batch: &Batch) -> Result<Tensor> {
+        let x = embed(&self.embedding, batch)?; // (batch, length, hidden)
+        let geometry = Geometry::causal(batch, &self.rotary, x.dtype(), x.device())?;
+        self.head.logits(&self.layer.forward(&x, &geometry)?)
+    }
+}
+
+/// The drafter, the target that teaches it, and the blocks.
+pub(super) struct Edd {
+    params: Params,
+    drafter: EddDrafter,
+    target: Target,
+    method: EddMethod,
+    tapped: usize,
+    vocab: usize,
+    product: Product,
+}
+
+impl Edd {
+    pub(super) fn open(method: &EddMethod, setting: &Setting) -> Result<Self> {
+        let checkpoint = Checkpoint::open(&method.target)?;
+        let config = &checkpoint.config;
+        let tapped = method.tapped_layer.unwrap_or(default_tap(config.layers));
+        in_range("the tapped layer", tapped as f64, 1.0, config.layers as f64)?;
+        check_length(config, setting.length)?;
+        let mut params = Params::new(setting.dtype, &setting.device);
+        let weights = checkpoint.weights()?;
+        let outer = (Start::Copy(&weights), method.freeze_head);
+        let drafter = EddDrafter::build(config, &mut params, outer, Start::Random { seed: setting.seed })?;
+        Ok(Self {
+            params,
+            drafter,
+            target: Target::load(&checkpoint, None, setting.threads)?,
+            method: method.clone(),
+            tapped,
+            vocab: config.vocab,
+            product: product(method, &checkpoint, tapped)?,
+        })
+    }
+}
+
+impl Objective for Edd {
+    fn params(&self) -> &Params {
+        &self.params
+    }
+
+    fn predict(&mut self, batch: &Batch, mut draws: Draws) -> Result<Prediction> {
+        let EddMethod { block_min, block_max, hidden_states, divergence, .. } = self.method;
+        let seen = self.target.see(batch, self.tapped, Logits::All)?;
+        let logits = if hidden_states {
+            let starts = Blocks { min: block_min, max: block_max }.cut(batch, &mut draws);
+            self.drafter.logits(batch, &starts, seen.states)?
+        } else {
+            self.drafter.logits_of_tokens(batch)?
+        };
+        let goal = Distribution::of_logits(seen.logits, self.vocab, &batch.holds_text())?;
+        let goal = if divergence { Goal::Distribution(goal) } else { Goal::Tokens(batch.labels().to_vec()) };
+        Ok(Prediction::single("draft", logits, goal))
+    }
+
+    fn product(&self) -> &Product {
+        &self.product
+    }
+}
+
+/// The layer, from 1, after which the hidden states are read unless told otherwise: the fourth-to-last.
+fn default_tap(layers: usize) -> usize {
+    layers.saturating_sub(3).max(1)
+}
+
+fn product(method: &EddMethod, checkpoint: &Checkpoint, tapped: usize) -> Result<Product> {
+    let mut decoder = config::read(&method.target)?;
+    config::cut_layers(&mut decoder, 1);
+    let card = TargetCard::of(checkpoint)?;
+    let mut about = card.about();
+    about.push(("embedding, final norm, head".to_owned(), if method.freeze_head {
+        "the target's, frozen".to_owned()
+    } else {
+        "begun as the target's, trained".to_owned()
+    }));
+    let config = if method.hidden_states { drafter_config(method, card, tapped, decoder) } else { decoder };
+    Ok(Product { config, tokenizer: method.target.clone(), about })
+}
+
+fn drafter_config(method: &EddMethod, card: TargetCard, tapped: usize, decoder: Value) -> Value {
+    json!({
+        "model_type": MODEL_TYPE,
+        "target": card,
+        "tapped_layer": tapped,
+        "block_lengths": [method.block_min, method.block_max],
+        "decoder": decoder,
+    })
+}

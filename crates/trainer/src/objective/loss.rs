@@ -1,0 +1,249 @@
+//! Cross-entropy and divergence over the vocabulary, in one pass each way on the CPU.
+//!
+//! Written with tensor operations, either loss reads and writes the logits a dozen times; [`RowLoss`] reads them once
+//! forwards and writes the gradient once backwards. On other devices the tensor operations are used; a test holds the
+//! two together.
+
+use std::sync::Arc;
+
+use candle_core::backend::BackendStorage;
+use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Shape, Tensor, WithDType};
+use candle_nn::ops::log_softmax;
+use espalier_speculation::Token;
+use rayon::prelude::*;
+
+use super::distribution::Distribution;
+use crate::error::Result;
+use crate::real::{self, Real, with_real};
+
+/// What this operation is called in errors.
+const NAME: &str = "row-loss";
+
+/// What should be said at every position.
+#[derive(Debug)]
+pub(crate) enum Goal {
+    /// One token: the loss is `-ln q(token)`. Positions without one do not count.
+    Tokens(Vec<Option<Token>>),
+    /// What the target says: the loss is `KL(p || q)`.
+    Distribution(Distribution),
+}
+
+impl Goal {
+    /// Per position, the token that is best to say, where the position counts.
+    fn best(&self) -> &[Option<Token>] {
+        match self {
+            Self::Tokens(tokens) => tokens,
+            Self::Distribution(distribution) => &distribution.best,
+        }
+    }
+
+    /// Positions that count.
+    pub(crate) fn counted(&self) -> usize {
+        self.best().iter().flatten().count()
+    }
+
+    /// What should be said at one position.
+    fn at(&self, position: usize) -> Option<Row<'_>> {
+        let best = self.best()[position]?;
+        Some(match self {
+            Self::Tokens(_) => Row::Token(best as usize),
+            Self::Distribution(Distribution { probs, vocab, negative_entropy, .. }) => {
+                Row::Probs(&probs[position * vocab..][..*vocab], negative_entropy[position])
+            }
+        })
+    }
+}
+
+/// What should be said at one position.
+enum Row<'a> {
+    Token(usize),
+    /// Probabilities, and their negative entropy.
+    Probs(&'a [f32], f64),
+}
+
+/// The sum of the losses of `logits` (positions, vocab) over the positions that count: a scalar.
+pub(crate) fn loss_sum(logits: &Tensor, goal: &Arc<Goal>) -> Result<Tensor> {
+    if logits.device().is_cpu() {
+        return Ok(logits.contiguous()?.apply_op1(RowLoss { goal: goal.clone() })?);
+    }
+    composed(logits, goal)
+}
+
+/// How many of the counted positions have their largest logit at the best token.
+pub(crate) fn hits(logits: &Tensor, goal: &Goal) -> Result<usize> {
+    let said: Vec<Token> = logits.argmax(D::Minus1)?.to_vec1()?;
+    Ok(said.into_iter().zip(goal.best()).filter(|(said, best)| Some(*said) == **best).count())
+}
+
+/// The same loss by tensor operations.
+fn composed(logits: &Tensor, goal: &Goal) -> Result<Tensor> {
+    let log_q = log_softmax(logits, D::Minus1)?; // (positions, vocab)
+    let (positions, device) = (logits.dim(0)?, logits.device());
+    let column = |values: Vec<f64>| Tensor::from_vec(values, (positions, 1), device)?.to_dtype(logits.dtype());
+    let counts = column(goal.best().iter().map(|best| f64::from(u8::from(best.is_some()))).collect())?;
+    let each = match goal {
+        Goal::Tokens(tokens) => {
+            let tokens: Vec<Token> = tokens.iter().map(|token| token.unwrap_or(0)).collect();
+            log_q.gather(&Tensor::from_vec(tokens, (positions, 1), device)?, D::Minus1)?.neg()?
+        }
+        Goal::Distribution(Distribution { probs, vocab, negative_entropy, .. }) => {
+            let probs = Tensor::from_slice(probs, (positions, *vocab), device)?.to_dtype(logits.dtype())?;
+            let cross_entropy = (probs * log_q)?.sum_keepdim(D::Minus1)?.neg()?;
+            (cross_entropy + column(negative_entropy.clone())?)?
+        }
+    }; // (positions, 1)
+    Ok((each * counts)?.sum_all()?)
+}
+
+/// The sum of losses, as one operation.
+struct RowLoss {
+    goal: Arc<Goal>,
+}
+
+impl RowLoss {
+    /// `logits` is (positions, vocab), row after row.
+    fn sum<T: Real>(&self, logits: &[T], vocab: usize) -> T {
+        let rows = logits.par_chunks(vocab).enumerate();
+        let losses = rows.map(|(position, row)| self.goal.at(position).map_or(0.0, |goal| loss(row, &goal)));
+        // Collected first: a parallel sum would add in another order every time.
+        let losses: Vec<f64> = losses.collect();
+        T::from_f64(losses.into_iter().sum())
+    }
+
+    fn gradient<T: Real>(&self, logits: &[T], vocab: usize, scale: f64) -> Vec<T> {
+        let mut gradient = vec![T::from_f64(0.0); logits.len()];
+        let rows = gradient.par_chunks_mut(vocab).zip(logits.par_chunks(vocab)).enumerate();
+        rows.for_each(|(position, (gradient, row))| {
+            if let Some(goal) = self.goal.at(position) {
+                differentiate(row, &goal, T::from_f64(scale), gradient);
+            }
+        });
+        gradient
+    }
+}
+
+fn largest<T: Real>(row: &[T]) -> T {
+    row.iter().copied().fold(T::from_f64(f64::NEG_INFINITY), |max, x| if x > max { x } else { max })
+}
+
+fn loss<T: Real>(row: &[T], goal: &Row<'_>) -> f64 {
+    let max = largest(row);
+    let total: f64 = row.iter().map(|x| (*x - max).exp().to_f64()).sum();
+    let log_total = max.to_f64() + total.ln();
+    match goal {
+        Row::Token(token) => log_total - row[*token].to_f64(),
+        Row::Probs(probs, negative_entropy) => {
+            let expected: f64 = row.iter().zip(*probs).map(|(x, p)| x.to_f64() * f64::from(*p)).sum();
+            negative_entropy + log_total - expected
+        }
+    }
+}
+
+/// `scale * (q - p)`.
+fn differentiate<T: Real>(row: &[T], goal: &Row<'_>, scale: T, gradient: &mut [T]) {
+    let max = largest(row);
+    let mut total = 0.0;
+    for (slot, x) in gradient.iter_mut().zip(row) {
+        *slot = (*x - max).exp();
+        total += slot.to_f64();
+    }
+    let share = T::from_f64(1.0 / total) * scale;
+    match goal {
+        Row::Token(token) => {
+            gradient.iter_mut().for_each(|slot| *slot = *slot * share);
+            gradient[*token] = gradient[*token] - scale;
+        }
+        Row::Probs(probs, _) => {
+            let pairs = gradient.iter_mut().zip(*probs);
+            pairs.for_each(|(slot, p)| *slot = *slot * share - T::from_f64(f64::from(*p)) * scale);
+        }
+    }
+}
+
+impl CustomOp1 for RowLoss {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
+        let (_, vocab) = layout.shape().dims2()?;
+        let sum = with_real!(NAME, storage.dtype(), T => {
+            let sum = self.sum::<T>(real::slice(storage, layout)?, vocab);
+            Ok(T::to_cpu_storage_owned(vec![sum]))
+        })?;
+        Ok((sum, Shape::from(())))
+    }
+
+    fn bwd(&self, logits: &Tensor, _: &Tensor, gradient: &Tensor) -> candle_core::Result<Option<Tensor>> {
+        let scale = gradient.to_dtype(DType::F64)?.to_scalar()?;
+        let (_, vocab) = logits.dims2()?;
+        with_real!(NAME, logits.dtype(), T => {
+            let gradient = real::read(logits, |rows| self.gradient::<T>(rows, vocab, scale))?;
+            Tensor::from_vec(gradient, logits.shape(), logits.device()).map(Some)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use candle_core::{Device, Var};
+
+    use super::*;
+
+    const POSITIONS: usize = 5;
+    const VOCAB: usize = 7;
+
+    fn logits(salt: f64) -> Vec<f64> {
+        (0..POSITIONS * VOCAB).map(|i| 3.0 * ((i as f64) * salt).sin()).collect()
+    }
+
+    fn goals() -> [Arc<Goal>; 2] {
+        let tokens = vec![Some(3), None, Some(0), Some(6), Some(2)];
+        let target = logits(2.3).into_iter().map(|x| x as f32).collect();
+        let counted = [true, true, false, true, true];
+        let distribution = Distribution::of_logits(target, VOCAB, &counted).unwrap();
+        [Arc::new(Goal::Tokens(tokens)), Arc::new(Goal::Distribution(distribution))]
+    }
+
+    fn value_and_gradient(logits: &Var, loss: &Tensor) -> (f64, Vec<f64>) {
+        let gradient = loss.backward().unwrap().get(logits).unwrap().flatten_all().unwrap().to_vec1().unwrap();
+        (loss.to_scalar().unwrap(), gradient)
+    }
+
+    #[test]
+    fn one_pass_gives_what_tensor_operations_give() {
+        let logits = Var::from_vec(logits(1.7), (POSITIONS, VOCAB), &Device::Cpu).unwrap();
+        for goal in goals() {
+            assert_eq!(goal.counted(), 4);
+            let (fused, fused_gradient) = value_and_gradient(&logits, &(loss_sum(&logits, &goal).unwrap() * 0.3).unwrap());
+            let (slow, slow_gradient) = value_and_gradient(&logits, &(composed(&logits, &goal).unwrap() * 0.3).unwrap());
+            assert!((fused - slow).abs() < 1e-6, "{fused} {slow}");
+            for (fused, slow) in fused_gradient.iter().zip(&slow_gradient) {
+                assert!((fused - slow).abs() < 1e-6, "{fused} {slow}");
+            }
+        }
+    }
+
+    #[test]
+    fn saying_what_the_target_says_costs_nothing() {
+        let target: Vec<f32> = logits(2.3).into_iter().map(|x| x as f32).collect();
+        let distribution = Distribution::of_logits(target.clone(), VOCAB, &[true; POSITIONS]).unwrap();
+        let goal = Arc::new(Goal::Distribution(distribution));
+        let logits = Tensor::from_vec(target, (POSITIONS, VOCAB), &Device::Cpu).unwrap();
+        let loss: f32 = loss_sum(&logits, &goal).unwrap().to_scalar().unwrap();
+        assert!(loss.abs() < 1e-5, "{loss}");
+        assert_eq!(hits(&logits, &goal).unwrap(), POSITIONS);
+    }
+
+    #[test]
+    fn only_counted_positions_are_hit() {
+        let mut rows = vec![0.0_f32; POSITIONS * VOCAB];
+        for (position, token) in [3, 1, 1, 6, 2].into_iter().enumerate() {
+            rows[position * VOCAB + token] = 1.0;
+        }
+        let logits = Tensor::from_vec(rows, (POSITIONS, VOCAB), &Device::Cpu).unwrap();
+        assert_eq!(hits(&logits, &goals()[0]).unwrap(), 3);
+    }
+}

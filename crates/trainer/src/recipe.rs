@@ -1,0 +1,384 @@
+//! What a training is: everything its result depends on, in a form that a checkpoint carries.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::Pace;
+use crate::error::{Result, TrainError, in_range};
+
+/// Longest training sequence: what the frozen target runs in one pass.
+pub const LENGTH_MAX: usize = espalier_model::ROWS_MAX;
+/// Most rows of a batch, and most batches of a step.
+pub const BATCH_MAX: usize = 4096;
+/// Most epochs.
+pub const EPOCHS_MAX: usize = 1000;
+/// Most layers of a drafter or a model made from nothing.
+pub const LAYERS_MAX: usize = 1024;
+/// Longest block of the dual-block mask.
+pub const BLOCK_MAX: usize = 1024;
+
+/// A whole training. Two runs of one recipe on one machine give the same bits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// What is trained, and towards what.
+    pub method: Method,
+    /// The text.
+    pub data: DataOptions,
+    /// How the optimiser walks.
+    pub options: Options,
+}
+
+/// What is trained, and towards what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Method {
+    /// A language model on the next token.
+    Base(BaseMethod),
+    /// S2D's sorted drafter: several exits that share one norm and one head.
+    Sorted(SortedMethod),
+    /// The effective draft decoder: one layer over the target's hidden states.
+    Edd(EddMethod),
+    /// EESD's early exit: one layer on top of the target's first ones.
+    EarlyExit(EarlyExitMethod),
+}
+
+/// `base`: cross-entropy on the next token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BaseMethod {
+    /// Go on from a checkpoint.
+    Checkpoint(PathBuf),
+    /// Begin with random weights.
+    Scratch {
+        /// A folder whose tokenizer the model will speak.
+        tokenizer: PathBuf,
+        /// Its sizes.
+        shape: ModelShape,
+    },
+}
+
+/// The sizes of a Llama model with tied embeddings and heads of `hidden / heads`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelShape {
+    /// Transformer layers.
+    pub layers: usize,
+    /// The width of the residual stream, a multiple of twice the heads.
+    pub hidden: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads, a divisor of `heads`.
+    pub kv_heads: usize,
+    /// The inner width of the feed-forward.
+    pub ffn: usize,
+    /// Positions.
+    pub context: usize,
+}
+
+/// `sorted` (S2D, §3): the mean, over exits, of the cross-entropy there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SortedMethod {
+    /// The checkpoint whose first layers, norm and head the drafter begins with.
+    pub init: PathBuf,
+    /// Layers of the drafter; the last is the last exit.
+    pub layers: usize,
+    /// The layers after which a drafter may answer, rising.
+    pub exits: Vec<usize>,
+}
+
+/// `edd` (EDD and PCT, §3.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EddMethod {
+    /// The checkpoint of the target, which runs frozen.
+    pub target: PathBuf,
+    /// The layer, from 1, after which the target's hidden states are read; the fourth-to-last when absent.
+    pub tapped_layer: Option<usize>,
+    /// The shortest block of the dual-block mask.
+    pub block_min: usize,
+    /// The longest block of the dual-block mask.
+    pub block_max: usize,
+    /// Leaves embedding, final norm and head as the target has them, so that only the layer is trained.
+    pub freeze_head: bool,
+    /// Reads the target's hidden states. Without them (the paper's ablation) the result is a plain model of one layer
+    /// that sees all tokens before each.
+    pub hidden_states: bool,
+    /// Learns the target's distribution, by its divergence; otherwise (the paper's ablation) the text's next token, by
+    /// cross-entropy.
+    pub divergence: bool,
+}
+
+impl EddMethod {
+    /// The paper's way of training for a target.
+    pub fn new(target: PathBuf) -> Self {
+        Self { target, tapped_layer: None, block_min: 5, block_max: 10, freeze_head: false, hidden_states: true, divergence: true }
+    }
+}
+
+/// `early-exit` (EESD, §3.1): the cross-entropy of one layer on top of the target's first ones.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyExitMethod {
+    /// The checkpoint of the target, whose first layers run frozen.
+    pub target: PathBuf,
+    /// How many layers are shared with the target: 5 to 10 % of them in the paper.
+    pub shared_layers: usize,
+}
+
+impl Method {
+    /// The method's name on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Base(_) => "base",
+            Self::Sorted(_) => "sorted",
+            Self::Edd(_) => "edd",
+            Self::EarlyExit(_) => "early-exit",
+        }
+    }
+
+    /// The highest learning rate unless told otherwise: the papers' for `edd` and `early-exit`, where a paper names one.
+    pub fn learning_rate(&self) -> f64 {
+        match self {
+            Self::Base(_) | Self::EarlyExit(_) => 1e-3,
+            Self::Sorted(_) => 3e-4,
+            Self::Edd(_) => 1e-4,
+        }
+    }
+}
+
+/// The text, and how it becomes batches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataOptions {
+    /// JSONL files of `question` and `answer`, or `text`.
+    pub files: Vec<PathBuf>,
+    /// Texts to validate with; a share of `files` when absent.
+    pub validation_file: Option<PathBuf>,
+    /// The share of `files` set apart for validation, 0 to 0.5.
+    pub validation_share: f64,
+    /// Tokens of a row.
+    pub length: usize,
+    /// Rows of a batch.
+    pub batch: usize,
+    /// Batches whose gradients make one step.
+    pub accumulate: usize,
+    /// Times that every text is met.
+    pub epochs: usize,
+    /// Most steps, however many epochs that is.
+    pub steps_max: Option<usize>,
+}
+
+impl Default for DataOptions {
+    fn default() -> Self {
+        Self {
+            files: Vec::new(),
+            validation_file: None,
+            validation_share: 0.02,
+            length: 256,
+            batch: 8,
+            accumulate: 1,
+            epochs: 1,
+            steps_max: None,
+        }
+    }
+}
+
+impl DataOptions {
+    pub(crate) fn pace(&self) -> Pace {
+        Pace { length: self.length, batch: self.batch, accumulate: self.accumulate }
+    }
+}
+
+/// How the optimiser walks, when it looks up, and what it leaves.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The optimiser.
+    pub optimiser: OptimiserOptions,
+    /// Steps between evaluations on the validation texts.
+    pub evaluate_every: usize,
+    /// Evaluations without a better loss before the training stops; it never stops early when absent.
+    pub patience: Option<usize>,
+    /// Steps between checkpoints.
+    pub checkpoint_every: usize,
+    /// The element type of the result; training itself is in f32.
+    pub precision: Precision,
+    /// Threads of the frozen target.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            optimiser: OptimiserOptions::default(),
+            evaluate_every: 100,
+            patience: None,
+            checkpoint_every: 100,
+            precision: Precision::Bf16,
+            threads: 1,
+        }
+    }
+}
+
+/// AdamW with decoupled weight decay, a warm-up and a cosine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OptimiserOptions {
+    /// The rate at the end of the warm-up.
+    pub learning_rate: f64,
+    /// The rate at the last step, as a share of the highest.
+    pub final_share: f64,
+    /// The share of all steps over which the rate rises from 0.
+    pub warmup_share: f64,
+    /// The decay of matrices; norms and biases do not decay.
+    pub weight_decay: f64,
+    /// The decay of the mean of gradients.
+    pub beta1: f64,
+    /// The decay of the mean of squared gradients.
+    pub beta2: f64,
+    /// The longest gradient, all tensors together; longer ones are scaled down to it.
+    pub clip_norm: f64,
+}
+
+impl Default for OptimiserOptions {
+    fn default() -> Self {
+        Self {
+            learning_rate: 1e-3,
+            final_share: 0.1,
+            warmup_share: 0.03,
+            weight_decay: 0.01,
+            beta1: 0.9,
+            beta2: 0.95,
+            clip_norm: 1.0,
+        }
+    }
+}
+
+/// The element type of saved weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32 bits, as trained.
+    F32,
+    /// 16 bits: half the size, rounded to nearest.
+    Bf16,
+}
+
+impl Recipe {
+    /// Checks every number against its range.
+    ///
+    /// # Errors
+    /// [`TrainError::Range`] for the first outside it, [`TrainError::Exits`], and a recipe without files.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.method.check()?;
+        self.data.check()?;
+        self.options.check()
+    }
+}
+
+impl Method {
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Base(BaseMethod::Checkpoint(_)) => Ok(()),
+            Self::Base(BaseMethod::Scratch { shape, .. }) => count("layers", shape.layers, LAYERS_MAX),
+            Self::Sorted(SortedMethod { layers, exits, .. }) => {
+                count("layers", *layers, LAYERS_MAX)?;
+                let rises = exits.is_sorted_by(|a, b| a < b) && exits.first().is_some_and(|first| *first > 0);
+                if rises && exits.last() == Some(layers) {
+                    return Ok(());
+                }
+                Err(TrainError::Exits { exits: exits.clone(), layers: *layers })
+            }
+            Self::Edd(EddMethod { block_min, block_max, .. }) => {
+                count("the longest block", *block_max, BLOCK_MAX)?;
+                count("the shortest block", *block_min, *block_max)
+            }
+            Self::EarlyExit(EarlyExitMethod { shared_layers, .. }) => count("shared layers", *shared_layers, LAYERS_MAX),
+        }
+    }
+}
+
+impl DataOptions {
+    fn check(&self) -> Result<()> {
+        if self.files.is_empty() {
+            return Err(TrainError::NoText { what: "an empty list of files".to_owned() });
+        }
+        in_range("the validation share", self.validation_share, 0.0, 0.5)?;
+        in_range("the length of a row", self.length as f64, 2.0, LENGTH_MAX as f64)?;
+        count("rows of a batch", self.batch, BATCH_MAX)?;
+        count("batches of a step", self.accumulate, BATCH_MAX)?;
+        count("epochs", self.epochs, EPOCHS_MAX)?;
+        count("most steps", self.steps_max.unwrap_or(1), usize::MAX)
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        let OptimiserOptions { learning_rate, final_share, warmup_share, weight_decay, beta1, beta2, clip_norm } =
+            self.optimiser;
+        in_range("the learning rate", learning_rate, f64::MIN_POSITIVE, 10.0)?;
+        in_range("the final share of the learning rate", final_share, 0.0, 1.0)?;
+        in_range("the warm-up's share of the steps", warmup_share, 0.0, 1.0)?;
+        in_range("the weight decay", weight_decay, 0.0, 10.0)?;
+        in_range("beta 1", beta1, 0.0, 0.999_999)?;
+        in_range("beta 2", beta2, 0.0, 0.999_999)?;
+        in_range("the clipping norm", clip_norm, f64::MIN_POSITIVE, f64::MAX)?;
+        count("steps between evaluations", self.evaluate_every, usize::MAX)?;
+        count("steps between checkpoints", self.checkpoint_every, usize::MAX)?;
+        count("patience", self.patience.unwrap_or(1), usize::MAX)?;
+        count("threads", self.threads, 1024)
+    }
+}
+
+fn count(name: &'static str, found: usize, max: usize) -> Result<()> {
+    in_range(name, found as f64, 1.0, max as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn recipe() -> Recipe {
+        let method = Method::Sorted(SortedMethod { init: PathBuf::from("t"), layers: 9, exits: vec![3, 6, 9] });
+        let data = DataOptions { files: vec![PathBuf::from("d.jsonl")], ..DataOptions::default() };
+        Recipe { method, data, options: Options::default() }
+    }
+
+    #[test]
+    fn a_recipe_survives_its_own_json() {
+        let text = serde_json::to_string(&recipe()).unwrap();
+        assert!(text.contains(r#""kind":"sorted""#));
+        assert_eq!(serde_json::from_str::<Recipe>(&text).unwrap(), recipe());
+    }
+
+    #[test]
+    fn the_first_number_outside_its_range_is_named() {
+        assert!(recipe().check().is_ok());
+        let refusal = |change: fn(&mut Recipe)| {
+            let mut recipe = recipe();
+            change(&mut recipe);
+            recipe.check().unwrap_err().to_string()
+        };
+        assert_eq!(refusal(|r| r.data.length = 1), "the length of a row is 1, expected 2 to 4096");
+        assert_eq!(refusal(|r| r.data.batch = 0), "rows of a batch is 0, expected 1 to 4096");
+        assert_eq!(refusal(|r| r.data.validation_share = f64::NAN), "the validation share is NaN, expected 0 to 0.5");
+        assert_eq!(refusal(|r| r.options.optimiser.beta2 = 1.0), "beta 2 is 1, expected 0 to 0.999999");
+        assert_eq!(refusal(|r| r.data.files.clear()), "an empty list of files holds no text");
+        for exits in [vec![], vec![3, 3, 9], vec![0, 9], vec![3, 6], vec![9, 3]] {
+            let expected = format!("exits {exits:?} must rise and end at the last layer, 9");
+            let mut recipe = recipe();
+            let Method::Sorted(sorted) = &mut recipe.method else { unreachable!() };
+            sorted.exits = exits;
+            assert_eq!(recipe.check().unwrap_err().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_block_is_never_shorter_than_the_shortest() {
+        let mut method = EddMethod::new(PathBuf::new());
+        assert!(Method::Edd(method.clone()).check().is_ok());
+        method.block_min = 11;
+        let fault = Method::Edd(method).check().unwrap_err().to_string();
+        assert_eq!(fault, "the shortest block is 11, expected 1 to 10");
+    }
+}
