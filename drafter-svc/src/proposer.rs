@@ -1,6 +1,7 @@
 //! The draft model as a port of the round loop.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use espalier_proto::{Fault, FaultKind, Party};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
@@ -28,6 +29,7 @@ pub(crate) struct EngineProposer {
     /// Away while the engine has it.
     drafting: Option<Box<Drafting>>,
     rest: Rest,
+    last_outcome: Option<Instant>,
     /// Takes what the sequence learned of its costs when it ends.
     learned: Box<dyn Fn(CostModel) + Send + Sync>,
 }
@@ -75,7 +77,7 @@ impl EngineProposer {
         drafting: Box<Drafting>,
         learned: impl Fn(CostModel) + Send + Sync + 'static,
     ) -> Self {
-        Self { engine, drafting: Some(drafting), rest: Rest::default(), learned: Box::new(learned) }
+        Self { engine, drafting: Some(drafting), rest: Rest::default(), last_outcome: None, learned: Box::new(learned) }
     }
 }
 
@@ -103,9 +105,14 @@ impl Proposer for EngineProposer {
             return Err(Fault::new(Party::Drafter, FaultKind::Internal, "an outcome came while a tree was growing"));
         };
         let outcome = feedback.outcome;
+        let now = Instant::now();
+        let since_last = self.last_outcome.replace(now).map(|last| now - last);
         if self.rest.end_round() {
-            // Several such rounds overlap, so what one took says nothing of its cost.
             drafting.append(&outcome.tokens);
+            // Such rounds overlap: what one costs is the time since the one before it.
+            if let Some(took) = since_last {
+                drafting.costs.observe_verification(0, took);
+            }
             return Ok(());
         }
         // The first round waits for the target to read the prompt, which no later round does.

@@ -2,7 +2,7 @@
 
 use crate::draft::{Draft, Expansion, keep_best};
 use crate::tree::{MAX_TREE_NODES, Node, Tree};
-use crate::{Candidates, Limits, Policy, PolicySpec, RoundRecord, RoundStart, Token};
+use crate::{Candidates, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
 
 /// Why a level could not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,11 +66,24 @@ impl Grower {
     /// A grower for one sequence. A node that carries one of `stops` (end of sequence, stop
     /// tokens) is never expanded.
     pub fn new(spec: &PolicySpec, stops: Vec<Token>) -> Self {
+        Self::under(spec.build(), spec.limits(), stops)
+    }
+
+    /// The same for rejection acceptance: candidates are drawn ([`crate::draw_candidates`]), and beyond `max_nodes`
+    /// the nodes made first stay instead of the best.
+    ///
+    /// # Errors
+    /// A policy that chooses among drawn tokens by their own probability.
+    pub fn for_drawn(spec: &PolicySpec, stops: Vec<Token>) -> Result<Self, PruningPolicy> {
+        Ok(Self::under(spec.build_for_drawn()?, spec.limits(), stops))
+    }
+
+    fn under(policy: Box<dyn Policy>, own_limits: Limits, stops: Vec<Token>) -> Self {
         Self {
-            policy: spec.build(),
-            own_limits: spec.limits(),
+            policy,
+            own_limits,
             stops,
-            limits: spec.limits(),
+            limits: own_limits,
             draft: Draft::default(),
             frontier: Vec::new(),
             sent: Default::default(),

@@ -9,14 +9,18 @@
 //! 1. [`parse_policy`] turns `pct,width=5` into a [`PolicySpec`]; a [`Grower`] drives it level by
 //!    level over [`Candidates`] (from [`Sampler::rank`]) and ends with a [`Proposal`].
 //! 2. The verifier parses the proposal's [`Tree`] and calls [`accept`], which walks it under the
-//!    request's [`Sampling`], each node with the history of its own path: [`Sampler`].
+//!    request's [`Sampling`], each node with the history of its own path: [`Sampler`]. In rejection mode the drafter
+//!    draws ([`Grower::for_drawn`], [`draw_candidates`]) and the verifier calls [`accept_by_rejection`].
 //! 3. [`commit`] cuts the walk at a stop token or the length limit; [`Statistics`] and
 //!    [`CostModel`] learn from the round. [`StopScanner`] cuts the text that the tokens make.
 
 mod accept;
 mod candidates;
 mod cost;
+mod distribution;
 mod draft;
+mod drawing;
+mod exits;
 mod grower;
 mod logprobs;
 mod metrics;
@@ -36,12 +40,19 @@ mod support;
 #[allow(clippy::unwrap_used)]
 mod testing;
 mod tree;
+mod uniforms;
 mod visibility;
 
-pub use accept::{Walk, accept, arg_max, walk, winner};
+pub use accept::{
+    DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, Walk, accept, accept_by_rejection, arg_max,
+    round_law, walk, winner,
+};
 pub use candidates::{CandidateError, Candidates, Shape};
 pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve};
+pub use distribution::{Distribution, DistributionError, PROBABILITY_SUM_SLACK};
 pub use draft::{Draft, Expansion};
+pub use drawing::{draw_candidates, draw_distinct};
+pub use exits::{EXITS_MAX, ExitError, ExitThresholds};
 pub use grower::{GrowError, Grower, Proposal};
 pub use logprobs::{LOGPROBS_MAX, Logprobs};
 pub use metrics::{RoundRecord, Statistics};
@@ -49,7 +60,10 @@ pub use ngram::{NgramLimits, propose_ngram};
 pub use noise::{Gumbel, Noise, gumbel};
 pub use numeric::LogitsError;
 pub use outcome::{Committed, FinishReason, commit};
-pub use policy::{Limits, Policy, PolicyError, PolicySpec, RoundStart, parse_policy, policy_help, policy_names};
+pub use policy::{
+    Limits, Policy, PolicyError, PolicySpec, PruningPolicy, RoundStart, drawn_policy_names, parse_policy, policy_help,
+    policy_names,
+};
 pub use ranking::rank_with_noise;
 pub use sampler::Sampler;
 pub use sampling::{Sampling, SamplingError};
@@ -58,6 +72,7 @@ pub use shaping::{
 };
 pub use stop_strings::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX, StopScanner, StopStringError, StopStrings};
 pub use tree::{MAX_TREE_NODES, Node, Tree, TreeBounds, TreeFault};
+pub use uniforms::{Side, UniformError, Uniforms};
 pub use visibility::visibility;
 
 /// An index into the vocabulary shared by drafter and target.

@@ -35,6 +35,10 @@ impl Policy for Cape {
         FAN_OUTS.iter().find(within).map_or(1, |&(_, children)| children)
     }
 
+    fn suits_drawn(&self) -> bool {
+        true
+    }
+
     fn expand(&mut self, draft: &Draft) -> Vec<usize> {
         if draft.levels() < self.depth { draft.newest().take(1).collect() } else { Vec::new() }
     }

@@ -30,6 +30,10 @@ impl<T: StopTest> Policy for Chain<T> {
         1
     }
 
+    fn suits_drawn(&self) -> bool {
+        true
+    }
+
     fn expand(&mut self, draft: &Draft) -> Vec<usize> {
         if draft.levels() > 0 && self.0.stops(draft) {
             return Vec::new();

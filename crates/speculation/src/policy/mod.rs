@@ -6,6 +6,7 @@
 mod cape;
 mod chain;
 mod constant;
+mod drawn;
 mod eagle2;
 mod expected_gain;
 mod heuristic;
@@ -20,6 +21,7 @@ mod vanilla_tree;
 use crate::draft::Draft;
 use crate::{Candidates, Costs, RoundRecord};
 
+pub use drawn::{PruningPolicy, drawn_policy_names};
 pub use registry::{policy_help, policy_names};
 pub use spec::{PolicyError, PolicySpec, parse_policy};
 
@@ -79,6 +81,12 @@ pub trait Policy: Send {
     /// never expanded. A policy that chooses what to send by itself answers no.
     fn trims(&self) -> bool {
         true
+    }
+
+    /// Whether it may be used where tokens are drawn, for rejection acceptance: it keeps every node drafted, and
+    /// nothing it decides about siblings depends on their own probability. One that chooses the best answers no.
+    fn suits_drawn(&self) -> bool {
+        false
     }
 
     /// The nodes to run next, out of [`Draft::expandable`]; nothing ends the round. Asked before

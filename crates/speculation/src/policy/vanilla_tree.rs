@@ -28,6 +28,10 @@ impl Policy for VanillaTree {
         self.width
     }
 
+    fn suits_drawn(&self) -> bool {
+        true
+    }
+
     fn expand(&mut self, draft: &Draft) -> Vec<usize> {
         if draft.levels() < self.depth { draft.expandable().collect() } else { Vec::new() }
     }

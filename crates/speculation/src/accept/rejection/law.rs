@@ -171,21 +171,22 @@ impl Sketch {
 
 /// Every way to draw `n` tokens from `q` without replacement, fewer where it runs out, with its probability.
 fn ordered_draws(q: &Distribution, n: usize) -> Result<Vec<(Vec<Token>, f64)>, LawError> {
-    let mut draws = vec![(Vec::new(), 1.0, Some(q.clone()))];
+    let mut draws = vec![(Vec::new(), 1.0)];
     for _ in 0..n.min(q.tokens().len()) {
-        let longer = draws.iter().flat_map(|(drawn, prob, left)| {
-            let tokens = left.iter().flat_map(Distribution::tokens);
-            tokens.map(move |&(token, share)| {
-                let drawn: Vec<Token> = drawn.iter().copied().chain([token]).collect();
-                (drawn, prob * share, left.as_ref().and_then(|left| left.without(token)))
-            })
-        });
+        let longer = draws.iter().flat_map(|draw| with_one_more(q, draw));
         draws = longer.take(DRAWN_TREES_MAX + 1).collect();
         if draws.len() > DRAWN_TREES_MAX {
             return Err(LawError::TooManyTrees);
         }
     }
-    Ok(draws.into_iter().map(|(drawn, prob, _)| (drawn, prob)).collect())
+    Ok(draws)
+}
+
+/// Every way to go on after `drawn` was drawn from `q` with probability `prob`.
+fn with_one_more(q: &Distribution, (drawn, prob): &(Vec<Token>, f64)) -> Vec<(Vec<Token>, f64)> {
+    let left = drawn.iter().try_fold(q.clone(), |left, &token| left.without(token));
+    let longer = |&(token, share): &(Token, f64)| (drawn.iter().copied().chain([token]).collect(), prob * share);
+    left.iter().flat_map(Distribution::tokens).map(longer).collect()
 }
 
 /// The tokens from below the root down to `node`.
