@@ -7,6 +7,7 @@
 mod acceptance;
 mod figures;
 mod policies;
+mod rejection;
 mod toy;
 
 use std::fmt::{self, Display, Formatter};
@@ -160,6 +161,9 @@ fn check_for(name: &str) -> Option<Check> {
     match name {
         "greedy" => Some(acceptance::greedy),
         "coupled" => Some(acceptance::coupled),
+        "rejection" => Some(rejection::tree),
+        "rejection-truncate" => Some(rejection::truncate),
+        "rejection-lossless" => Some(rejection::lossless),
         "invalid" => Some(acceptance::invalid),
         "metrics" => Some(figures::metrics),
         "constant" => Some(|models, case| policies::chain("constant", models, case)),

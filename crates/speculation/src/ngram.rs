@@ -22,9 +22,9 @@ pub struct NgramLimits {
 }
 
 impl Default for NgramLimits {
-    /// A suffix of 4, 8 nodes, depth 8: what a round without a drafter can afford.
+    /// A suffix of 4, 11 nodes, depth 11: what a round without a drafter can afford.
     fn default() -> Self {
-        Self { max_suffix: 4, max_nodes: 8, max_depth: 8 }
+        Self { max_suffix: 4, max_nodes: 11, max_depth: 11 }
     }
 }
 

@@ -10,7 +10,6 @@ mod sorted;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
@@ -22,9 +21,7 @@ use crate::nn::Params;
 use crate::random::Draws;
 use crate::recipe::Method;
 
-pub(crate) use distribution::Distribution;
-pub(crate) use dual_block::Blocks;
-pub(crate) use edd::Edd;
+use distribution::Distribution;
 pub(crate) use loss::{Goal, hits, loss_sum};
 
 /// A model in training and the loss that it is trained by.
@@ -75,8 +72,6 @@ impl Prediction {
 pub(crate) struct Product {
     /// `config.json`, but for the element type.
     pub(crate) config: Value,
-    /// The folder whose tokenizer files are copied.
-    pub(crate) tokenizer: PathBuf,
     /// What the model card says of it, a line each.
     pub(crate) about: Vec<(String, String)>,
 }

@@ -2,12 +2,13 @@
 
 mod card;
 pub(crate) mod config;
-mod curve;
+pub(crate) mod curve;
 mod folder;
 mod log;
 mod tensors;
 
-pub(crate) use folder::{Summary, occupied, save};
-pub use log::{Entry, ExitScore, Validation};
+pub use folder::Summary;
+pub(crate) use folder::{occupied, save};
 pub(crate) use log::Log;
+pub use log::{Entry, ExitScore, Validation};
 pub(crate) use tensors::{Archive, write_tensors};

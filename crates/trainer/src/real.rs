@@ -5,17 +5,36 @@ use candle_core::{CpuStorage, DType, Layout, Storage, Tensor, WithDType};
 /// A floating-point number.
 pub(crate) trait Real: WithDType {
     fn exp(self) -> Self;
+    fn sqrt(self) -> Self;
+    /// All elements of a tensor's memory, if they are of this type.
+    fn elements_mut(storage: &mut CpuStorage) -> Option<&mut [Self]>;
 }
 
 impl Real for f32 {
     fn exp(self) -> Self {
         Self::exp(self)
     }
+
+    fn sqrt(self) -> Self {
+        Self::sqrt(self)
+    }
+
+    fn elements_mut(storage: &mut CpuStorage) -> Option<&mut [Self]> {
+        if let CpuStorage::F32(elements) = storage { Some(elements) } else { None }
+    }
 }
 
 impl Real for f64 {
     fn exp(self) -> Self {
         Self::exp(self)
+    }
+
+    fn sqrt(self) -> Self {
+        Self::sqrt(self)
+    }
+
+    fn elements_mut(storage: &mut CpuStorage) -> Option<&mut [Self]> {
+        if let CpuStorage::F64(elements) = storage { Some(elements) } else { None }
     }
 }
 
@@ -43,9 +62,16 @@ pub(crate) fn unsupported(name: &'static str, dtype: DType) -> candle_core::Erro
 
 /// The elements of a tensor whose memory is in order.
 pub(crate) fn slice<'a, T: Real>(storage: &'a CpuStorage, layout: &Layout) -> candle_core::Result<&'a [T]> {
-    match layout.contiguous_offsets() {
-        Some((start, end)) => Ok(&T::cpu_storage_as_slice(storage)?[start..end]),
-        None => candle_core::bail!("the elements of a tensor of shape {:?} are not in order", layout.shape()),
+    let (start, end) = in_order(layout)?;
+    Ok(&T::cpu_storage_as_slice(storage)?[start..end])
+}
+
+/// The same, to write to.
+pub(crate) fn slice_mut<'a, T: Real>(storage: &'a mut CpuStorage, layout: &Layout) -> candle_core::Result<&'a mut [T]> {
+    let (start, end) = in_order(layout)?;
+    match T::elements_mut(storage) {
+        Some(elements) => Ok(&mut elements[start..end]),
+        None => candle_core::bail!("the elements of a tensor are not of type {:?}", T::DTYPE),
     }
 }
 
@@ -55,5 +81,12 @@ pub(crate) fn read<T: Real, R>(tensor: &Tensor, take: impl FnOnce(&[T]) -> R) ->
     match &*storage {
         Storage::Cpu(storage) => Ok(take(slice(storage, layout)?)),
         _ => candle_core::bail!("this operation is for the CPU"),
+    }
+}
+
+fn in_order(layout: &Layout) -> candle_core::Result<(usize, usize)> {
+    match layout.contiguous_offsets() {
+        Some(range) => Ok(range),
+        None => candle_core::bail!("the elements of a tensor of shape {:?} are not in order", layout.shape()),
     }
 }

@@ -1,6 +1,6 @@
 //! What a training is: everything its result depends on, in a form that a checkpoint carries.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +51,7 @@ pub enum BaseMethod {
     Checkpoint(PathBuf),
     /// Begin with random weights.
     Scratch {
-        /// A folder whose tokenizer the model will speak.
+        /// A checkpoint folder whose tokenizer and special tokens the model will have.
         tokenizer: PathBuf,
         /// Its sizes.
         shape: ModelShape,
@@ -110,7 +110,15 @@ pub struct EddMethod {
 impl EddMethod {
     /// The paper's way of training for a target.
     pub fn new(target: PathBuf) -> Self {
-        Self { target, tapped_layer: None, block_min: 5, block_max: 10, freeze_head: false, hidden_states: true, divergence: true }
+        Self {
+            target,
+            tapped_layer: None,
+            block_min: 5,
+            block_max: 10,
+            freeze_head: false,
+            hidden_states: true,
+            divergence: true,
+        }
     }
 }
 
@@ -131,6 +139,16 @@ impl Method {
             Self::Sorted(_) => "sorted",
             Self::Edd(_) => "edd",
             Self::EarlyExit(_) => "early-exit",
+        }
+    }
+
+    /// The checkpoint folder that it begins with: its tokenizer is the result's too.
+    pub fn origin(&self) -> &Path {
+        match self {
+            Self::Base(BaseMethod::Checkpoint(folder) | BaseMethod::Scratch { tokenizer: folder, .. }) => folder,
+            Self::Sorted(method) => &method.init,
+            Self::Edd(method) => &method.target,
+            Self::EarlyExit(method) => &method.target,
         }
     }
 
@@ -291,7 +309,9 @@ impl Method {
                 count("the longest block", *block_max, BLOCK_MAX)?;
                 count("the shortest block", *block_min, *block_max)
             }
-            Self::EarlyExit(EarlyExitMethod { shared_layers, .. }) => count("shared layers", *shared_layers, LAYERS_MAX),
+            Self::EarlyExit(EarlyExitMethod { shared_layers, .. }) => {
+                count("shared layers", *shared_layers, LAYERS_MAX)
+            }
         }
     }
 }

@@ -55,8 +55,7 @@ impl Target {
         let rows: Vec<Vec<Row>> = spans.iter().map(|span| Row::chain(tokens(span), 0)).collect();
         let mut caches: Vec<_> = spans.iter().map(|_| self.decoder.new_cache()).collect();
         let segments = caches.iter_mut().zip(&rows);
-        let mut segments: Vec<Segment<'_>> =
-            segments.map(|(cache, rows)| Segment { cache, rows, logits }).collect();
+        let mut segments: Vec<Segment<'_>> = segments.map(|(cache, rows)| Segment { cache, rows, logits }).collect();
         let exit_after = (logits == Logits::None).then_some(tapped);
         let output = self.decoder.forward(&mut self.work, &mut segments, Depth { exit_after, taps: &[tapped] })?;
         for (segment, span) in spans.iter().enumerate() {

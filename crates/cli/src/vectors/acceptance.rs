@@ -9,13 +9,13 @@ use super::{parse, same};
 
 /// A tree as the vectors write it, all of whose nodes are certain.
 #[derive(Deserialize)]
-struct Shape {
+pub(super) struct Shape {
     tokens: Vec<Token>,
     parents: Vec<u32>,
 }
 
 impl Shape {
-    fn tree(&self) -> Result<Tree, String> {
+    pub(super) fn tree(&self) -> Result<Tree, String> {
         let bounds = TreeBounds { vocab: usize::MAX, max_nodes: usize::MAX, max_depth: usize::MAX };
         let probs = vec![1.0; self.tokens.len()];
         Tree::parse(&bounds, &self.tokens, &self.parents, &probs).map_err(|fault| fault.to_string())
@@ -23,7 +23,7 @@ impl Shape {
 }
 
 #[derive(Deserialize)]
-struct ExpectedWalk {
+pub(super) struct ExpectedWalk {
     path: Vec<usize>,
     bonus: Token,
     /// Where the case gives the draft's distribution too.
@@ -31,7 +31,7 @@ struct ExpectedWalk {
 }
 
 impl ExpectedWalk {
-    fn matches(&self, found: &Walk) -> Result<(), String> {
+    pub(super) fn matches(&self, found: &Walk) -> Result<(), String> {
         same("path", &found.path, &self.path)?;
         same("bonus", &found.bonus, &self.bonus)
     }

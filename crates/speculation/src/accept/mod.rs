@@ -8,5 +8,7 @@ mod walk;
 
 pub use coupled::winner;
 pub use greedy::arg_max;
-pub use rejection::{DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, accept_by_rejection, round_law};
+pub use rejection::{
+    DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, accept_by_rejection, round_law,
+};
 pub use walk::{Walk, accept, walk};

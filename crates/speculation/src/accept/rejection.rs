@@ -121,9 +121,10 @@ mod tests {
 
     #[test]
     fn equal_distributions_reject_nothing_whatever_rounding_does() {
-        // 1 - 2^-53 is below a ratio of 1, but not below one that rounding took an ulp off.
-        let (p, q) = ([0.1; 10], [0.1 * (1.0 + 1e-15); 10]);
-        let walk = walk(&p, &q, &[1.0 - f64::EPSILON / 2.0; 3]).unwrap();
+        // The sum of q rounds to 1 all the same, so its token 1 has an ulp more than p's and a ratio below the draw.
+        let (p, q) = ([0.5, 0.25, 0.25], [0.5, 0.25_f64.next_up(), 0.25]);
+        assert!(distribution(&p).prob(1) < distribution(&q).prob(1));
+        let walk = walk(&p, &q, &[1.0_f64.next_down(); 3]).unwrap();
         assert_eq!(walk.path, [1, 3]);
     }
 

@@ -28,7 +28,10 @@ impl PolicySpec {
     pub(crate) fn build_for_drawn(&self) -> Result<Box<dyn Policy>, PruningPolicy> {
         let policy = self.build();
         if !policy.suits_drawn() {
-            return Err(PruningPolicy { policy: self.name(), usable: drawn_policy_names().collect::<Vec<_>>().join(", ") });
+            return Err(PruningPolicy {
+                policy: self.name(),
+                usable: drawn_policy_names().collect::<Vec<_>>().join(", "),
+            });
         }
         Ok(Box::new(InOrder { policy, max_nodes: 0 }))
     }
@@ -120,7 +123,8 @@ mod tests {
     #[test]
     fn beyond_max_nodes_the_first_made_stay_however_unlikely() {
         let mut grower = drawn("vanilla-tree,width=2,depth=2,max_nodes=3");
-        let proposal = draft(&mut grower, &start(LIMITS), |node| if node == 1 { vec![0.5; 2] } else { vec![0.75, 0.25] });
+        let proposal =
+            draft(&mut grower, &start(LIMITS), |node| if node == 1 { vec![0.5; 2] } else { vec![0.75, 0.25] });
         let probs: Vec<f64> = proposal.tree.nodes().iter().map(|node| node.path_prob).collect();
         assert_eq!(probs, [0.75, 0.25, 0.375]);
         let tight = start(Limits { max_nodes: 1, ..LIMITS });

@@ -57,9 +57,10 @@ mod tests {
     fn a_text_is_cut_only_where_it_is_longer_than_a_row() {
         let rows = pack(&[3, 10, 1], &[2, 0, 1], 4);
         let piece = |text, start, length| Piece { text, start, length };
-        assert_eq!(rows, [vec![piece(1, 0, 4)], vec![piece(1, 4, 4)], vec![piece(0, 0, 3), piece(2, 0, 1)], vec![
-            piece(1, 8, 2)
-        ]]);
+        assert_eq!(
+            rows,
+            [vec![piece(1, 0, 4)], vec![piece(1, 4, 4)], vec![piece(0, 0, 3), piece(2, 0, 1)], vec![piece(1, 8, 2)]]
+        );
     }
 
     proptest! {

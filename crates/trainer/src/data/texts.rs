@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use espalier_model::Checkpoint;
 use espalier_speculation::Token;
 use espalier_text::{Message, Tokenizer};
 use sha2::{Digest, Sha256};
@@ -23,6 +24,20 @@ pub(crate) struct Voice {
 }
 
 impl Voice {
+    /// How the model in a checkpoint folder writes.
+    ///
+    /// # Errors
+    /// A folder without a tokenizer, or one that knows more tokens than the model.
+    pub(crate) fn of(folder: &Path) -> Result<Self> {
+        let config = Checkpoint::open(folder)?.config;
+        let tokenizer = Tokenizer::open(folder)?;
+        let (tokens, vocab) = (tokenizer.vocab_size(), config.vocab);
+        if tokens > vocab {
+            return Err(TrainError::Vocabulary { tokens, vocab });
+        }
+        Ok(Self { tokenizer, end: config.eos.first().copied() })
+    }
+
     /// The tokens of one document: a chat as the chat template writes the question, the answer behind it; plain text
     /// with the tokens that begin a text. Both end as a text ends.
     fn tokens(&self, document: &Document) -> Result<Vec<Token>> {

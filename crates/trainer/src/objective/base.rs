@@ -27,7 +27,6 @@ impl Base {
                 let weights = checkpoint.weights()?;
                 let product = Product {
                     config: config::read(folder)?,
-                    tokenizer: folder.clone(),
                     about: vec![("first weights".to_owned(), checkpoint.name().to_owned())],
                 };
                 Self::build(&checkpoint.config, Start::Copy(&weights), product, setting)
@@ -39,7 +38,7 @@ impl Base {
                 let config = ModelConfig::parse(&text.to_string(), None);
                 let config = config.map_err(|fault| ModelError::Config { path, fault })?;
                 let about = vec![("first weights".to_owned(), format!("random, seed {}", setting.seed))];
-                let product = Product { config: text, tokenizer: tokenizer.clone(), about };
+                let product = Product { config: text, about };
                 Self::build(&config, Start::Random { seed: setting.seed }, product, setting)
             }
         }

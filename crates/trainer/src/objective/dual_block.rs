@@ -90,14 +90,10 @@ mod tests {
             .map(|row| row.iter().map(|sees| if *sees { 'x' } else { '.' }).collect())
             .collect();
         // Hidden states to the left, tokens to the right.
-        assert_eq!(drawn, [
-            "......x.....",
-            "......xx....",
-            "xx......x...",
-            "xx......xx..",
-            "xxxx......x.",
-            "xxxx......xx",
-        ]);
+        assert_eq!(
+            drawn,
+            ["......x.....", "......xx....", "xx......x...", "xx......xx..", "xxxx......x.", "xxxx......xx",]
+        );
     }
 
     proptest! {

@@ -99,5 +99,5 @@ fn product(method: &EarlyExitMethod, checkpoint: &Checkpoint) -> Result<Product>
         "shared_layers": method.shared_layers,
         "decoder": decoder,
     });
-    Ok(Product { config, tokenizer: method.target.clone(), about })
+    Ok(Product { config, about })
 }

@@ -136,16 +136,19 @@ fn product(method: &EddMethod, checkpoint: &Checkpoint, tapped: usize) -> Result
     config::cut_layers(&mut decoder, 1);
     let card = TargetCard::of(checkpoint)?;
     let mut about = card.about();
-    about.push(("embedding, final norm, head".to_owned(), if method.freeze_head {
-        "the target's, frozen".to_owned()
-    } else {
-        "begun as the target's, trained".to_owned()
-    }));
-    let config = if method.hidden_states { drafter_config(method, card, tapped, decoder) } else { decoder };
-    Ok(Product { config, tokenizer: method.target.clone(), about })
+    about.push((
+        "embedding, final norm, head".to_owned(),
+        if method.freeze_head {
+            "the target's, frozen".to_owned()
+        } else {
+            "begun as the target's, trained".to_owned()
+        },
+    ));
+    let config = if method.hidden_states { drafter_config(method, &card, tapped, &decoder) } else { decoder };
+    Ok(Product { config, about })
 }
 
-fn drafter_config(method: &EddMethod, card: TargetCard, tapped: usize, decoder: Value) -> Value {
+fn drafter_config(method: &EddMethod, card: &TargetCard, tapped: usize, decoder: &Value) -> Value {
     json!({
         "model_type": MODEL_TYPE,
         "target": card,

@@ -150,8 +150,8 @@ fn differentiate<T: Real>(row: &[T], goal: &Row<'_>, scale: T, gradient: &mut [T
     let share = T::from_f64(1.0 / total) * scale;
     match goal {
         Row::Token(token) => {
-            gradient.iter_mut().for_each(|slot| *slot = *slot * share);
-            gradient[*token] = gradient[*token] - scale;
+            gradient.iter_mut().for_each(|slot| *slot *= share);
+            gradient[*token] -= scale;
         }
         Row::Probs(probs, _) => {
             let pairs = gradient.iter_mut().zip(*probs);
@@ -217,8 +217,10 @@ mod tests {
         let logits = Var::from_vec(logits(1.7), (POSITIONS, VOCAB), &Device::Cpu).unwrap();
         for goal in goals() {
             assert_eq!(goal.counted(), 4);
-            let (fused, fused_gradient) = value_and_gradient(&logits, &(loss_sum(&logits, &goal).unwrap() * 0.3).unwrap());
-            let (slow, slow_gradient) = value_and_gradient(&logits, &(composed(&logits, &goal).unwrap() * 0.3).unwrap());
+            let (fused, fused_gradient) =
+                value_and_gradient(&logits, &(loss_sum(&logits, &goal).unwrap() * 0.3).unwrap());
+            let (slow, slow_gradient) =
+                value_and_gradient(&logits, &(composed(&logits, &goal).unwrap() * 0.3).unwrap());
             assert!((fused - slow).abs() < 1e-6, "{fused} {slow}");
             for (fused, slow) in fused_gradient.iter().zip(&slow_gradient) {
                 assert!((fused - slow).abs() < 1e-6, "{fused} {slow}");

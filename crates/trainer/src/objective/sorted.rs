@@ -37,7 +37,7 @@ impl Sorted {
             ("first weights".to_owned(), format!("the first {layers} of {available} layers of {}", checkpoint.name())),
             ("exits after layers".to_owned(), format!("{exits:?}")),
         ];
-        let product = Product { config, tokenizer: init.clone(), about };
+        let product = Product { config, about };
         Ok(Self { params, model, exits: exits.clone(), product })
     }
 }

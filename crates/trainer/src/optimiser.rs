@@ -1,0 +1,192 @@
+//! AdamW (Loshchilov and Hutter 2019) on summed gradients, and the schedule of its rate.
+
+mod kernels;
+mod schedule;
+
+use std::collections::BTreeMap;
+
+use candle_core::Tensor;
+use candle_core::backprop::GradStore;
+
+use crate::error::{Result, TrainError};
+use crate::nn::Params;
+use crate::recipe::OptimiserOptions;
+
+use kernels::Descent;
+pub(crate) use schedule::Schedule;
+
+/// Keeps the quotient finite where the mean of squares is 0.
+const EPSILON: f64 = 1e-8;
+
+/// The gradients of one step, summed over its batches.
+#[derive(Debug, Default)]
+pub(crate) struct Gradients {
+    sums: BTreeMap<String, Tensor>,
+}
+
+impl Gradients {
+    /// Adds the gradients of one batch.
+    ///
+    /// # Errors
+    /// A trained tensor without a gradient: it has no part in the loss, or an operation lost it.
+    pub(crate) fn add(&mut self, params: &Params, mut batch: GradStore) -> Result<()> {
+        for (name, var) in params.trained() {
+            let lost = || TrainError::NoGradient { name: name.to_owned() };
+            let gradient = batch.remove(var.as_tensor()).ok_or_else(lost)?;
+            let sum = match self.sums.remove(name) {
+                Some(sum) => (sum + gradient)?,
+                None => gradient,
+            };
+            self.sums.insert(name.to_owned(), sum.contiguous()?);
+        }
+        Ok(())
+    }
+
+    /// The length of all gradients together.
+    pub(crate) fn norm(&self) -> Result<f64> {
+        let squares = self.sums.values().map(kernels::square_sum).collect::<Result<Vec<f64>>>()?;
+        Ok(squares.into_iter().sum::<f64>().sqrt())
+    }
+}
+
+/// The running means of one tensor's gradients.
+#[derive(Debug)]
+pub(crate) struct Moments {
+    /// Of the gradients.
+    pub(crate) mean: Tensor,
+    /// Of their squares.
+    pub(crate) square: Tensor,
+}
+
+/// The optimiser and its memory.
+#[derive(Debug)]
+pub(crate) struct AdamW {
+    options: OptimiserOptions,
+    moments: BTreeMap<String, Moments>,
+}
+
+impl AdamW {
+    /// Without memory.
+    pub(crate) fn new(params: &Params, options: &OptimiserOptions) -> Result<Self> {
+        let blank = |(name, var): (&str, &candle_core::Var)| {
+            let moments = Moments { mean: var.zeros_like()?, square: var.zeros_like()? };
+            Ok((name.to_owned(), moments))
+        };
+        Ok(Self { options: options.clone(), moments: params.trained().map(blank).collect::<Result<_>>()? })
+    }
+
+    /// The memory, by the tensors' names.
+    pub(crate) fn moments(&self) -> impl Iterator<Item = (&str, &Moments)> {
+        self.moments.iter().map(|(name, moments)| (name.as_str(), moments))
+    }
+
+    /// Replaces the memory of a tensor.
+    pub(crate) fn restore(&mut self, name: &str, moments: Moments) {
+        self.moments.insert(name.to_owned(), moments);
+    }
+
+    /// Moves every tensor against its gradient, which counts `scale` times. `step` counts from 1.
+    pub(crate) fn step(
+        &mut self,
+        params: &Params,
+        gradients: &Gradients,
+        (step, rate, scale): (usize, f64, f64),
+    ) -> Result<()> {
+        let OptimiserOptions { beta1, beta2, weight_decay, .. } = self.options;
+        for (name, var) in params.trained() {
+            let missing = || TrainError::NoGradient { name: name.to_owned() };
+            let gradient = gradients.sums.get(name).ok_or_else(missing)?;
+            let Moments { mean, square } = self.moments.get_mut(name).ok_or_else(missing)?;
+            kernels::blend(mean, gradient, beta1, (1.0 - beta1) * scale)?;
+            kernels::blend_squares(square, gradient, beta2, (1.0 - beta2) * scale * scale)?;
+            let decay = if var.rank() > 1 { weight_decay } else { 0.0 };
+            let descent = Descent {
+                mean_scale: rate / (1.0 - beta1.powf(step as f64)),
+                square_scale: 1.0 / (1.0 - beta2.powf(step as f64)),
+                keep: 1.0 - rate * decay,
+            };
+            kernels::descend(var, mean, square, descent)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use candle_core::{DType, Device};
+
+    use super::*;
+    use crate::nn::{Scope, Start};
+
+    fn options() -> OptimiserOptions {
+        OptimiserOptions { weight_decay: 0.1, beta1: 0.9, beta2: 0.99, ..OptimiserOptions::default() }
+    }
+
+    /// A matrix (1, 2) and a norm (2,), and the gradients of `sum(matrix * norm)`.
+    fn model() -> (Params, Tensor, Tensor) {
+        let mut params = Params::new(DType::F64, &Device::Cpu);
+        let mut scope = Scope::new(&mut params, "", Start::Random { seed: 3 });
+        let matrix = scope.tensor("matrix", &[1, 2]).unwrap();
+        let norm = scope.norm("norm", 2).unwrap();
+        (params, matrix, norm)
+    }
+
+    fn values(tensor: &Tensor) -> Vec<f64> {
+        tensor.flatten_all().unwrap().to_vec1().unwrap()
+    }
+
+    #[test]
+    fn two_steps_are_those_of_the_paper_s_algorithm_2() {
+        let (params, matrix, norm) = model();
+        let mut optimiser = AdamW::new(&params, &options()).unwrap();
+        let rate = 0.05;
+        let mut expected = [values(&matrix), values(&norm)];
+        let mut memory = [[0.0; 2]; 4];
+        for step in 1..=2 {
+            let loss = matrix.broadcast_mul(&norm).unwrap().sum_all().unwrap();
+            let mut gradients = Gradients::default();
+            gradients.add(&params, loss.backward().unwrap()).unwrap();
+            optimiser.step(&params, &gradients, (step, rate, 0.5)).unwrap();
+            let given = [expected[1].clone(), expected[0].clone()];
+            for (tensor, decay) in [(0, 0.1), (1, 0.0)] {
+                for i in 0..2 {
+                    let g = 0.5 * given[tensor][i];
+                    let m = &mut memory[tensor][i];
+                    *m = 0.9 * *m + 0.1 * g;
+                    let corrected = *m / (1.0 - 0.9_f64.powi(step as i32));
+                    let v = &mut memory[2 + tensor][i];
+                    *v = 0.99 * *v + 0.01 * g * g;
+                    let root = (*v / (1.0 - 0.99_f64.powi(step as i32))).sqrt();
+                    let p = &mut expected[tensor][i];
+                    *p -= rate * (corrected / (root + EPSILON) + decay * *p);
+                }
+            }
+            for (found, expected) in [&matrix, &norm].into_iter().zip(&expected) {
+                values(found).iter().zip(expected).for_each(|(a, b)| assert!((a - b).abs() < 1e-12, "{a} {b}"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_norm_is_of_all_gradients_together() {
+        let (params, matrix, norm) = model();
+        let mut gradients = Gradients::default();
+        for _ in 0..2 {
+            let loss = matrix.broadcast_mul(&norm).unwrap().sum_all().unwrap();
+            gradients.add(&params, loss.backward().unwrap()).unwrap();
+        }
+        let squares = |tensor: &Tensor| values(tensor).iter().map(|x| 4.0 * x * x).sum::<f64>();
+        let expected = (squares(&matrix) + squares(&norm)).sqrt();
+        assert!((gradients.norm().unwrap() - expected).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_tensor_without_a_gradient_is_named() {
+        let (params, matrix, _) = model();
+        let loss = matrix.sum_all().unwrap();
+        let fault = Gradients::default().add(&params, loss.backward().unwrap()).unwrap_err();
+        assert_eq!(fault.to_string(), "norm receives no gradient");
+    }
+}

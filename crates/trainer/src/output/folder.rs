@@ -1,0 +1,90 @@
+//! The finished model's folder, in Hugging Face format.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use candle_core::{DType, Tensor};
+
+use super::log::Validation;
+use super::tensors::write_tensors;
+use super::{card, config};
+use crate::error::{Result, TrainError};
+use crate::files;
+use crate::objective::Product;
+use crate::recipe::{Precision, Recipe};
+
+const WEIGHTS: &str = "model.safetensors";
+const CONFIG: &str = "config.json";
+const CARD: &str = "README.md";
+
+/// Files that a tokenizer is made of, and the special tokens of generation; each is copied where there is one.
+const COMPANIONS: [&str; 5] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+    "generation_config.json",
+];
+
+/// What a finished run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Steps done.
+    pub steps: usize,
+    /// Steps that there would have been without an early stop.
+    pub steps_planned: usize,
+    /// The step whose weights were saved: that of the best evaluation, or the last.
+    pub best_step: usize,
+    /// Numbers that were trained.
+    pub parameters: usize,
+    /// Tokens learned from, every epoch counted.
+    pub tokens: u64,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// The mean loss of the last step.
+    pub loss: f64,
+    /// The best evaluation.
+    pub validation: Option<Validation>,
+    /// SHA-256 over the text as tokens, in hexadecimal.
+    pub text_fingerprint: String,
+}
+
+/// What a folder holds that a new model would overwrite.
+pub(crate) fn occupied(out: &Path) -> Option<String> {
+    [CONFIG, WEIGHTS].into_iter().find(|name| out.join(name).exists()).map(|name| format!("a model ({name})"))
+}
+
+/// Writes weights, tokenizer, model card and, last of all, the configuration that makes it a model.
+pub(crate) fn save(
+    out: &Path,
+    product: &Product,
+    tensors: BTreeMap<String, Tensor>,
+    (recipe, summary): (&Recipe, &Summary),
+) -> Result<()> {
+    let precision = recipe.options.precision;
+    let dtype = match precision {
+        Precision::F32 => DType::F32,
+        Precision::Bf16 => DType::BF16,
+    };
+    let rounded = tensors.into_iter().map(|(name, tensor)| Ok((name, tensor.to_dtype(dtype)?)));
+    // transformers refuses a file that does not say which library's layout it has.
+    let notes = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    write_tensors(&out.join(WEIGHTS), &rounded.collect::<Result<_>>()?, notes)?;
+    COMPANIONS.into_iter().try_for_each(|name| copy(&recipe.method.origin().join(name), &out.join(name)))?;
+    let name = out.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy());
+    files::replace_text(&out.join(CARD), &card::write(&name, product, recipe, summary))?;
+    let mut config = product.config.clone();
+    config::set_precision(&mut config, precision);
+    files::replace_text(&out.join(CONFIG), &format!("{config:#}\n"))
+}
+
+/// Copies a file where there is one.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    match fs::read(from) {
+        Ok(bytes) => files::replace(to, |file| file.write_all(&bytes)),
+        Err(fault) if fault.kind() == ErrorKind::NotFound => Ok(()),
+        Err(fault) => Err(TrainError::read(from, fault)),
+    }
+}

@@ -1,0 +1,278 @@
+//! A run from its first step to its last, or to where it was told to stop.
+
+mod state;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use candle_core::{DType, Device};
+
+use crate::data::{Batch, Course, Pace, Texts, Voice};
+use crate::error::{Result, TrainError};
+use crate::objective::{self, Objective, Setting};
+use crate::observer::{Observer, Plan, Speed};
+use crate::optimiser::{AdamW, Gradients, Schedule};
+use crate::output::{self, Entry, Log, Summary};
+use crate::random::{Draws, Purpose};
+use crate::recipe::Recipe;
+
+use state::{Progress, State};
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The model is in its folder.
+    Finished(Summary),
+    /// It was told to stop, and can be resumed after this step.
+    Interrupted {
+        /// Steps done.
+        step: usize,
+    },
+}
+
+/// Trains a model from the beginning and leaves it in the folder `out`, which is made if need be.
+///
+/// `stop` may be set at any time: the run then writes a checkpoint, from which [`resume`] goes on to the bit, and
+/// returns.
+///
+/// # Errors
+/// [`TrainError`]: a recipe out of range, text that is malformed, a folder that already holds a model or a run, a disk
+/// that is full, a loss that is no longer finite.
+pub fn train(recipe: &Recipe, out: &Path, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Outcome> {
+    recipe.check()?;
+    if let Some(what) = output::occupied(out).or_else(|| state::occupied(out)) {
+        let folder = out.to_owned();
+        return Err(TrainError::Occupied { folder, what });
+    }
+    in_pool(recipe.options.threads, || Run::new(recipe.clone(), out, (observer, stop))?.go())
+}
+
+/// Goes on with an interrupted run as if it had never been interrupted: the result is the same to the bit.
+///
+/// # Errors
+/// As for [`train`]; and a folder without an unfinished run, or text that is no longer what it was.
+pub fn resume(out: &Path, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Outcome> {
+    let state = State::open(out)?;
+    state.recipe.check()?;
+    in_pool(state.recipe.options.threads, || {
+        let mut run = Run::new(state.recipe.clone(), out, (observer, stop))?;
+        run.restore(state)?;
+        run.go()
+    })
+}
+
+/// Runs `work` where tensor operations use so many threads.
+fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(candle_core::Error::wrap)?.install(work)
+}
+
+/// Everything in motion.
+struct Run<'a> {
+    recipe: Recipe,
+    out: PathBuf,
+    objective: Box<dyn Objective>,
+    optimiser: AdamW,
+    schedule: Schedule,
+    course: Course,
+    validation: Vec<Batch>,
+    /// Of the text.
+    fingerprint: String,
+    plan: Plan,
+    progress: Progress,
+    log: Log,
+    observer: &'a mut dyn Observer,
+    stop: &'a AtomicBool,
+    began: Instant,
+}
+
+impl<'a> Run<'a> {
+    /// A run before its first step.
+    fn new(recipe: Recipe, out: &Path, (observer, stop): (&'a mut dyn Observer, &'a AtomicBool)) -> Result<Self> {
+        let (data, options) = (&recipe.data, &recipe.options);
+        let texts = Texts::read(data, &Voice::of(recipe.method.origin())?, options.seed)?;
+        let setting = Setting {
+            dtype: DType::F32,
+            device: Device::Cpu,
+            seed: options.seed,
+            threads: options.threads,
+            length: data.length,
+        };
+        let objective = objective::open(&recipe.method, &setting)?;
+        let plan = plan(objective.as_ref(), &texts);
+        let course = Course::new(texts.training, data.pace(), data.epochs, options.seed);
+        let steps = course.steps().min(data.steps_max.unwrap_or(usize::MAX));
+        Ok(Self {
+            optimiser: AdamW::new(objective.params(), &options.optimiser)?,
+            schedule: Schedule::new(&options.optimiser, steps),
+            validation: batches(texts.validation, data.pace(), options.seed),
+            fingerprint: texts.fingerprint,
+            plan: Plan { steps, ..plan },
+            out: out.to_owned(),
+            objective,
+            course,
+            recipe,
+            progress: Progress::default(),
+            log: Log::default(),
+            observer,
+            stop,
+            began: Instant::now(),
+        })
+    }
+
+    fn go(mut self) -> Result<Outcome> {
+        self.plan.done = self.progress.step;
+        self.observer.began(&self.plan);
+        loop {
+            if self.evaluation_is_due() && !self.evaluate()? {
+                return self.interrupted();
+            }
+            if self.progress.step == self.plan.steps || self.has_lost_patience() {
+                return self.finish();
+            }
+            if !self.step()? {
+                return self.interrupted();
+            }
+            if self.progress.step.is_multiple_of(self.recipe.options.checkpoint_every) {
+                self.save()?;
+            }
+        }
+    }
+
+    fn is_told_to_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Makes one step; false, and nothing changed, if told to stop before its end.
+    fn step(&mut self) -> Result<bool> {
+        let step = self.progress.step + 1;
+        let batches = self.course.batches(step - 1);
+        let Some(sum) = self.gradients(step, &batches)? else {
+            return Ok(false);
+        };
+        let positions = sum.positions.max(1) as f64;
+        let gradient_norm = sum.gradients.norm()? / positions;
+        self.check_finite("gradient", step, gradient_norm)?;
+        let clip_norm = self.recipe.options.optimiser.clip_norm;
+        let scale = (clip_norm / gradient_norm).min(1.0) / positions;
+        let learning_rate = self.schedule.rate(step);
+        self.optimiser.step(self.objective.params(), &sum.gradients, (step, learning_rate, scale))?;
+        self.progress.step = step;
+        self.progress.tokens += batches.iter().map(|batch| batch.token_count() as u64).sum::<u64>();
+        self.record(Entry {
+            step,
+            epoch: self.course.epoch_of(step - 1) + 1,
+            loss: sum.loss / positions,
+            learning_rate,
+            gradient_norm,
+            tokens: self.progress.tokens,
+            seconds: self.seconds(),
+            validation: None,
+        });
+        Ok(true)
+    }
+
+    /// The gradients of a step's batches; nothing if told to stop on the way.
+    fn gradients(&mut self, step: usize, batches: &[Batch]) -> Result<Option<Sum>> {
+        let mut sum = Sum::default();
+        let first = (step - 1) * self.recipe.data.accumulate;
+        for (batch, number) in batches.iter().zip(first..) {
+            if self.is_told_to_stop() {
+                return Ok(None);
+            }
+            let draws = Draws::new(self.recipe.options.seed, Purpose::Training, number as u64);
+            let prediction = self.objective.predict(batch, draws)?;
+            let loss = prediction.loss()?;
+            let value = loss.to_dtype(DType::F64)?.to_scalar()?;
+            self.check_finite("loss", step, value)?;
+            sum.gradients.add(self.objective.params(), loss.backward()?)?;
+            sum.loss += value;
+            sum.positions += prediction.goal.counted();
+        }
+        Ok(Some(sum))
+    }
+
+    fn check_finite(&self, what: &'static str, step: usize, value: f64) -> Result<()> {
+        if value.is_finite() {
+            return Ok(());
+        }
+        Err(TrainError::NotFinite { what, step, checkpoint: self.progress.saved })
+    }
+
+    fn record(&mut self, entry: Entry) {
+        let tokens = self.progress.tokens - self.progress.tokens_before;
+        let elapsed = self.began.elapsed().as_secs_f64();
+        let per_step = elapsed / (self.progress.step - self.plan.done) as f64;
+        let seconds_left = per_step * (self.plan.steps - self.progress.step) as f64;
+        self.observer.stepped(&entry, Speed { tokens_per_second: tokens as f64 / elapsed, seconds_left });
+        self.log.entries.push(entry);
+    }
+
+    /// Seconds of training, those before an interruption included.
+    fn seconds(&self) -> f64 {
+        self.progress.seconds_before + self.began.elapsed().as_secs_f64()
+    }
+
+    fn has_lost_patience(&self) -> bool {
+        self.recipe.options.patience.is_some_and(|patience| self.progress.stale >= patience)
+    }
+
+    fn interrupted(mut self) -> Result<Outcome> {
+        self.save()?;
+        Ok(Outcome::Interrupted { step: self.progress.step })
+    }
+
+    /// Leaves the best model in the folder, and no checkpoint.
+    fn finish(mut self) -> Result<Outcome> {
+        self.save()?;
+        let tensors = self.best_tensors()?;
+        let summary = self.summary();
+        output::save(&self.out, self.objective.product(), tensors, (&self.recipe, &summary))?;
+        state::remove(&self.out)?;
+        Ok(Outcome::Finished(summary))
+    }
+
+    fn summary(&self) -> Summary {
+        let last = self.log.entries.last();
+        Summary {
+            steps: self.progress.step,
+            steps_planned: self.plan.steps,
+            best_step: self.progress.best.as_ref().map_or(self.progress.step, |best| best.step),
+            parameters: self.plan.parameters,
+            tokens: self.progress.tokens,
+            seconds: self.seconds(),
+            loss: last.map_or(f64::NAN, |entry| entry.loss),
+            validation: self.progress.best.as_ref().map(|best| best.validation.clone()),
+            text_fingerprint: self.fingerprint.clone(),
+        }
+    }
+}
+
+/// What the batches of a step add up to.
+#[derive(Default)]
+struct Sum {
+    gradients: Gradients,
+    loss: f64,
+    positions: usize,
+}
+
+fn plan(objective: &dyn Objective, texts: &Texts) -> Plan {
+    let tokens = |texts: &[Vec<_>]| texts.iter().map(Vec::len).sum();
+    Plan {
+        steps: 0,
+        done: 0,
+        parameters: objective.params().trained().map(|(_, var)| var.elem_count()).sum(),
+        tokens: tokens(&texts.training),
+        validation_tokens: tokens(&texts.validation),
+    }
+}
+
+/// All validation texts as batches, the same for every evaluation.
+fn batches(texts: Vec<Vec<u32>>, pace: Pace, seed: u64) -> Vec<Batch> {
+    let mut course = Course::new(texts, Pace { accumulate: 1, ..pace }, 1, seed);
+    (0..course.steps()).flat_map(|step| course.batches(step)).collect()
+}
