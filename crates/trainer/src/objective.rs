@@ -25,13 +25,13 @@ use distribution::Distribution;
 pub(crate) use loss::{Goal, hits, loss_sum};
 
 /// A model in training and the loss that it is trained by.
-pub(crate) trait Objective {
+pub(crate) trait Objective: Send + Sync {
     /// The trained tensors, by the names they are saved under.
     fn params(&self) -> &Params;
 
     /// What the model says at every position of a batch, and what it should say. What is random in it is drawn from
     /// `draws`.
-    fn predict(&mut self, batch: &Batch, draws: Draws) -> Result<Prediction>;
+    fn predict(&self, batch: &Batch, draws: Draws) -> Result<Prediction>;
 
     /// What the result is, as its folder will say.
     fn product(&self) -> &Product;
@@ -85,8 +85,6 @@ pub(crate) struct Setting {
     pub(crate) device: Device,
     /// The seed of random weights.
     pub(crate) seed: u64,
-    /// Threads of the frozen target.
-    pub(crate) threads: usize,
     /// The longest row.
     pub(crate) length: usize,
 }

@@ -11,6 +11,8 @@ use crate::error::{Result, TrainError, in_range};
 pub const LENGTH_MAX: usize = espalier_model::ROWS_MAX;
 /// Most rows of a batch, and most batches of a step.
 pub const BATCH_MAX: usize = 4096;
+/// Most threads, and so most parts of a batch that are computed side by side.
+pub const PARTS_MAX: usize = 1024;
 /// Most epochs.
 pub const EPOCHS_MAX: usize = 1000;
 /// Most layers of a drafter or a model made from nothing.
@@ -219,7 +221,7 @@ pub struct Options {
     pub checkpoint_every: usize,
     /// The element type of the result; training itself is in f32.
     pub precision: Precision,
-    /// Threads of the frozen target.
+    /// Threads; each computes a part of every batch, so the last bits of the result depend on their number.
     pub threads: usize,
 }
 
@@ -344,7 +346,7 @@ impl Options {
         count("steps between evaluations", self.evaluate_every, usize::MAX)?;
         count("steps between checkpoints", self.checkpoint_every, usize::MAX)?;
         count("patience", self.patience.unwrap_or(1), usize::MAX)?;
-        count("threads", self.threads, 1024)
+        count("threads", self.threads, PARTS_MAX)
     }
 }
 

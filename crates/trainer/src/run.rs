@@ -9,16 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use candle_core::backprop::GradStore;
 use candle_core::{DType, Device};
+use rayon::prelude::*;
 
 use crate::data::{Batch, Course, Pace, Texts, Voice};
 use crate::error::{Result, TrainError};
+use crate::nn::Params;
 use crate::objective::{self, Objective, Setting};
 use crate::observer::{Observer, Plan, Speed};
 use crate::optimiser::{AdamW, Gradients, Schedule};
 use crate::output::{self, Entry, Log, Summary};
 use crate::random::{Draws, Purpose};
-use crate::recipe::Recipe;
+use crate::recipe::{Options, PARTS_MAX, Recipe};
 
 use state::{Progress, State};
 
@@ -95,13 +98,7 @@ impl<'a> Run<'a> {
     fn new(recipe: Recipe, out: &Path, (observer, stop): (&'a mut dyn Observer, &'a AtomicBool)) -> Result<Self> {
         let (data, options) = (&recipe.data, &recipe.options);
         let texts = Texts::read(data, &Voice::of(recipe.method.origin())?, options.seed)?;
-        let setting = Setting {
-            dtype: DType::F32,
-            device: Device::Cpu,
-            seed: options.seed,
-            threads: options.threads,
-            length: data.length,
-        };
+        let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: options.seed, length: data.length };
         let objective = objective::open(&recipe.method, &setting)?;
         let plan = plan(objective.as_ref(), &texts);
         let course = Course::new(texts.training, data.pace(), data.epochs, options.seed);
@@ -177,23 +174,32 @@ impl<'a> Run<'a> {
     }
 
     /// The gradients of a step's batches; nothing if told to stop on the way.
-    fn gradients(&mut self, step: usize, batches: &[Batch]) -> Result<Option<Sum>> {
+    fn gradients(&self, step: usize, batches: &[Batch]) -> Result<Option<Sum>> {
         let mut sum = Sum::default();
         let first = (step - 1) * self.recipe.data.accumulate;
         for (batch, number) in batches.iter().zip(first..) {
             if self.is_told_to_stop() {
                 return Ok(None);
             }
-            let draws = Draws::new(self.recipe.options.seed, Purpose::Training, number as u64);
-            let prediction = self.objective.predict(batch, draws)?;
-            let loss = prediction.loss()?;
-            let value = loss.to_dtype(DType::F64)?.to_scalar()?;
-            self.check_finite("loss", step, value)?;
-            sum.gradients.add(self.objective.params(), loss.backward()?)?;
-            sum.loss += value;
-            sum.positions += prediction.goal.counted();
+            for part in self.parts(batch, number) {
+                let part = part?;
+                self.check_finite("loss", step, part.loss)?;
+                sum.add(self.objective.params(), part)?;
+            }
         }
         Ok(Some(sum))
+    }
+
+    /// Computes a batch in parts, each on one thread: they never wait for each other, as threads that share every
+    /// operation would. `number` is that of the batch among all batches.
+    fn parts(&self, batch: &Batch, number: usize) -> Vec<Result<Part>> {
+        let Options { seed, threads, .. } = self.recipe.options;
+        let objective = self.objective.as_ref();
+        let compute = |(index, part): (usize, &Batch)| {
+            let draws = Draws::new(seed, Purpose::Training, (number * PARTS_MAX + index) as u64);
+            Part::compute(objective, part, draws)
+        };
+        batch.split(threads).par_iter().enumerate().map(compute).collect()
     }
 
     fn check_finite(&self, what: &'static str, step: usize, value: f64) -> Result<()> {
@@ -252,12 +258,39 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What the batches of a step add up to.
+/// What one part of a batch comes to.
+struct Part {
+    gradients: GradStore,
+    loss: f64,
+    positions: usize,
+}
+
+impl Part {
+    fn compute(objective: &dyn Objective, batch: &Batch, draws: Draws) -> Result<Self> {
+        let prediction = objective.predict(batch, draws)?;
+        let loss = prediction.loss()?;
+        Ok(Self {
+            gradients: loss.backward()?,
+            loss: loss.to_dtype(DType::F64)?.to_scalar()?,
+            positions: prediction.goal.counted(),
+        })
+    }
+}
+
+/// What the parts of a step add up to.
 #[derive(Default)]
 struct Sum {
     gradients: Gradients,
     loss: f64,
     positions: usize,
+}
+
+impl Sum {
+    fn add(&mut self, params: &Params, part: Part) -> Result<()> {
+        self.loss += part.loss;
+        self.positions += part.positions;
+        self.gradients.add(params, part.gradients)
+    }
 }
 
 fn plan(objective: &dyn Objective, texts: &Texts) -> Plan {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Output, Row, Segment, Workspace};
 use espalier_text::Tokenizer;
@@ -19,7 +20,8 @@ const PASS_ROWS: usize = 1024;
 /// A target that runs as it is served, on the CPU, without gradients.
 pub(crate) struct Target {
     decoder: Decoder,
-    work: Workspace,
+    /// Of one thread each: batches are computed side by side, not faster one by one.
+    idle: Mutex<Vec<Workspace>>,
 }
 
 /// What the target computed for every position of a batch; zeros where there is no text.
@@ -32,25 +34,43 @@ pub(crate) struct Seen {
 
 impl Target {
     /// Loads a target, or its first layers.
-    pub(crate) fn load(checkpoint: &Checkpoint, layers: Option<usize>, threads: usize) -> Result<Self> {
+    pub(crate) fn load(checkpoint: &Checkpoint, layers: Option<usize>) -> Result<Self> {
         let options = LoadOptions { layers, ..LoadOptions::default() };
-        Ok(Self { decoder: Decoder::load(checkpoint, &options)?, work: Workspace::new(threads) })
+        Ok(Self { decoder: Decoder::load(checkpoint, &options)?, idle: Mutex::default() })
     }
 
     /// Runs every text of a batch: the states after layer `tapped` (from 1), and logits if they are wanted, in which case
     /// all layers are run.
-    pub(crate) fn see(&mut self, batch: &Batch, tapped: usize, logits: Logits) -> Result<Seen> {
+    pub(crate) fn see(&self, batch: &Batch, tapped: usize, logits: Logits) -> Result<Seen> {
         let (positions, config) = (batch.rows() * batch.length(), self.decoder.config());
         let wanted = if logits == Logits::None { 0 } else { config.vocab };
         let mut seen = Seen { states: vec![0.0; positions * config.hidden], logits: vec![0.0; positions * wanted] };
+        let idle = self.idle().pop();
+        let mut pass = Pass { decoder: &self.decoder, work: idle.unwrap_or_else(|| Workspace::new(1)), tapped, logits };
         for spans in passes(batch.spans()) {
-            self.run(batch, spans, (tapped, logits), &mut seen)?;
+            pass.run(batch, spans, &mut seen)?;
         }
+        self.idle().push(pass.work);
         Ok(seen)
     }
 
-    fn run(&mut self, batch: &Batch, spans: &[Span], want: (usize, Logits), seen: &mut Seen) -> Result<()> {
-        let (tapped, logits) = want;
+    fn idle(&self) -> MutexGuard<'_, Vec<Workspace>> {
+        // Whoever panicked held a workspace, not the list of them.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forward passes over some texts.
+struct Pass<'a> {
+    decoder: &'a Decoder,
+    work: Workspace,
+    tapped: usize,
+    logits: Logits,
+}
+
+impl Pass<'_> {
+    fn run(&mut self, batch: &Batch, spans: &[Span], seen: &mut Seen) -> Result<()> {
+        let (tapped, logits) = (self.tapped, self.logits);
         let tokens = |span: &Span| &batch.tokens()[batch.first_of(span)..][..span.length];
         let rows: Vec<Vec<Row>> = spans.iter().map(|span| Row::chain(tokens(span), 0)).collect();
         let mut caches: Vec<_> = spans.iter().map(|_| self.decoder.new_cache()).collect();

@@ -1,42 +1,57 @@
 //! Learns a curve from noisy durations at few sizes.
 //!
-//! A Kalman filter over the cost at [`SIZES`]. What is believed before measuring is how costs
-//! move together: all by the same time (the network), all by the same factor (the load), and
-//! neighbours by a little of their own (the shape). So one measurement moves the costs of all
-//! sizes, as far as it says something about them, and old ones fade as those beliefs return.
+//! The cost of `n` nodes is believed to be `common + shape(n) * (factor + own(n))`: what no size
+//! changes (the way there), how fast the machine is (its load), and how each size differs from
+//! the shape that was expected. A Kalman filter keeps these parts with their uncertainty, so one
+//! measurement moves the cost of every size as far as it says something about it. Each part
+//! drifts back to what was believed at first, a size's own the soonest: one that was unlucky once,
+//! and is avoided since, gets another chance.
 
 use std::time::Duration;
 
 use super::Curve;
 
-/// Sizes at which the cost is tracked.
+/// Sizes whose cost is tracked.
 const SIZES: [usize; POINTS] = [0, 1, 2, 3, 4, 6, 8, 11, 15, 19, 23, 31, 47, 63, 127, 255];
 const POINTS: usize = 16;
 
-/// How much costs may differ from what is believed, as shares of them: the part common to all
-/// sizes (of the least cost), the common factor, and each size's own (of their own cost).
-const COMMON: f64 = 2.0;
-const FACTOR: f64 = 0.4;
-const OWN: f64 = 0.3;
+/// The parts in their order: the common one, the factor, and each size's own.
+const PARTS: usize = POINTS + 2;
+type Parts = [f64; PARTS];
+const COMMON: usize = 0;
+const FACTOR: usize = 1;
+const OWN: usize = 2;
+
+/// Uncertainty of the common part, as a share of the least cost, and of the factor.
+const COMMON_SPREAD: f64 = 2.0;
+const FACTOR_SPREAD: f64 = 0.4;
+
+/// Uncertainty of a size's own part where the shape was measured, and where it was guessed.
+const OWN_SPREAD_MEASURED: f64 = 0.1;
+const OWN_SPREAD_GUESSED: f64 = 0.3;
 
 /// How fast sizes become strangers: those of twice the size share a third of their own part.
 const STRANGENESS: f64 = 1.5;
 
+/// Share of its way back that each part drifts with every measurement.
+const COMMON_DRIFT: f64 = 5e-5;
+const FACTOR_DRIFT: f64 = 5e-4;
+const OWN_DRIFT: f64 = 3e-3;
+
 /// Jitter of a measurement, as a share of it.
 const JITTER: f64 = 0.15;
 
-/// Share of the original uncertainty that returns with each measurement: about the last
-/// ten or twenty decide on common changes.
-const RETURN: f64 = 2e-4;
+/// Deviations beyond so many times the usual are cut to that: the machine hiccups now and then.
+/// Two in a row are a change, and what was learnt so far counts little.
+const HICCUP: f64 = 3.0;
+
+/// Share of the certainty that such a change takes away.
+const UPSET: f64 = 0.2;
 
 /// Share of its weight that a measurement loses in the mean when a new one arrives.
 const FADE: f64 = 0.08;
 
-/// A measurement counts as at most this many times what was expected: a hiccup of the machine
-/// must not decide the next trees, while a lasting change is followed within some rounds.
-const OUTLIER_MAX: f64 = 2.0;
-
-/// A measurement counts as at least this: no step is free, whatever a coarse clock says.
+/// No step is free, whatever a coarse clock says.
 const LEAST_MS: f64 = 1e-3;
 
 /// A running fit of one cost; old measurements fade.
@@ -44,28 +59,46 @@ const LEAST_MS: f64 = 1e-3;
 pub(super) struct Fit {
     prior: Curve,
     /// Whether `prior` was measured: its milliseconds are meant, not only their proportions.
-    absolute: bool,
+    measured: bool,
+    /// The believed cost of each of [`SIZES`].
+    shape: [f64; POINTS],
+    parts: Parts,
+    /// Covariance of the parts, and what it was before anything was measured.
+    covariance: Box<[Parts; PARTS]>,
+    believed: Box<[Parts; PARTS]>,
     /// Measurements so far, as far as that matters.
     count: u32,
     /// Mean of the last measurements.
     mean_ms: f64,
-    /// Expected cost of each of [`SIZES`], and its covariance.
-    ms: [f64; POINTS],
-    covariance: Box<[[f64; POINTS]; POINTS]>,
+    /// Whether the last measurement was far from what was expected.
+    upset: bool,
 }
 
 impl Fit {
     /// Believes the proportions of `prior`, until measurements say otherwise.
     pub(super) fn new(prior: &Curve) -> Self {
-        let ms = SIZES.map(|nodes| prior.at(nodes).max(LEAST_MS));
-        let covariance = Box::new([[0.0; POINTS]; POINTS]);
-        let mean_ms = prior.at(1);
-        Self { prior: *prior, absolute: false, count: 0, mean_ms, ms, covariance }
+        Self::from(prior, false)
     }
 
     /// Believes the milliseconds of `prior`.
     pub(super) fn measured(prior: &Curve) -> Self {
-        Self { absolute: true, ..Self::new(prior) }
+        Self::from(prior, true)
+    }
+
+    fn from(prior: &Curve, measured: bool) -> Self {
+        let mut fit = Self {
+            prior: *prior,
+            measured,
+            shape: SIZES.map(|nodes| prior.at(nodes).max(LEAST_MS)),
+            parts: [0.0; PARTS],
+            covariance: Box::new([[0.0; PARTS]; PARTS]),
+            believed: Box::new([[0.0; PARTS]; PARTS]),
+            count: 0,
+            mean_ms: prior.at(1),
+            upset: false,
+        };
+        fit.parts[FACTOR] = 1.0;
+        fit
     }
 
     /// The mean of the last measurements, of whatever sizes.
@@ -73,102 +106,167 @@ impl Fit {
         self.mean_ms
     }
 
-    /// The cost as it stands; sizes whose costs would fall share their mean, the more certain
-    /// counting more.
+    /// The cost as it stands.
     pub(super) fn curve(&self) -> Curve {
         if self.count == 0 {
             return self.prior;
         }
-        let mut levels: Vec<Level> = Vec::with_capacity(POINTS);
-        for (index, &ms) in self.ms.iter().enumerate() {
-            let certainty = 1.0 / self.covariance[index][index].max(f64::MIN_POSITIVE);
-            let mut level = Level { ms, certainty, points: 1 };
-            while let Some(before) = levels.pop_if(|before| before.ms > level.ms) {
-                level = level.joined(&before);
-            }
-            levels.push(level);
-        }
-        let ms = levels.iter().flat_map(|level| std::iter::repeat_n(level.ms, level.points));
-        Curve::through(SIZES.into_iter().zip(ms)).unwrap_or(self.prior)
+        let cost = |(index, nodes)| (nodes, self.cost(&self.effects_at(index)));
+        let mut points: Vec<(usize, f64)> = SIZES.into_iter().enumerate().map(cost).collect();
+        smooth(&mut points);
+        Curve::through(points).unwrap_or(self.prior)
     }
 
     /// A step of `nodes` nodes took this long.
     pub(super) fn add(&mut self, nodes: usize, took: Duration) {
-        let mut ms = (took.as_secs_f64() * 1e3).max(LEAST_MS);
-        let weights = weights(nodes);
+        let ms = (took.as_secs_f64() * 1e3).max(LEAST_MS);
+        let place = Place::of(nodes);
         if self.count == 0 {
-            self.start(ms / dot(&weights, &self.ms));
+            self.start(ms, &place);
         }
-        let expected = dot(&weights, &self.ms).max(LEAST_MS);
-        if self.count > 0 {
-            ms = ms.min(expected * OUTLIER_MAX);
-        }
+        let effects = self.effects(&place);
+        let expected = self.cost(&effects);
         self.count = self.count.saturating_add(1);
-        self.mean_ms += (ms - self.mean_ms) * FADE.max(1.0 / f64::from(self.count));
-        self.loosen(RETURN);
-        self.correct(&weights, ms - expected, (JITTER * expected).powi(2));
+        self.drift();
+        self.correct(&effects, ms - expected, (JITTER * expected).powi(2));
     }
 
     /// Takes the first measurement as the machine's speed where only proportions are believed.
-    fn start(&mut self, factor: f64) {
-        if !self.absolute {
-            self.ms = self.ms.map(|ms| (ms * factor).max(LEAST_MS));
+    fn start(&mut self, ms: f64, place: &Place) {
+        if !self.measured {
+            let speed = ms / self.cost(&self.effects(place));
+            self.shape = self.shape.map(|ms| (ms * speed).max(LEAST_MS));
         }
-        self.loosen(1.0);
+        self.mean_ms = ms;
+        for i in 0..PARTS {
+            self.believed[i] = std::array::from_fn(|j| self.prior_covariance(i, j));
+        }
+        self.covariance = self.believed.clone();
     }
 
-    /// Gives this share of the certainty up for what was believed before.
-    fn loosen(&mut self, share: f64) {
-        let common = (COMMON * self.ms[0]).powi(2);
-        for (i, row) in self.covariance.iter_mut().enumerate() {
-            for (j, covariance) in row.iter_mut().enumerate() {
-                let alike = FACTOR.powi(2) + OWN.powi(2) * kinship(SIZES[i], SIZES[j]);
-                let believed = common + self.ms[i] * self.ms[j] * alike;
-                *covariance += share * (believed - *covariance);
+    /// Every part a little back to what was believed at first, its certainty too.
+    fn drift(&mut self) {
+        let keep: Parts = std::array::from_fn(|part| match part {
+            COMMON => 1.0 - COMMON_DRIFT,
+            FACTOR => 1.0 - FACTOR_DRIFT,
+            _ => 1.0 - OWN_DRIFT,
+        });
+        self.parts[FACTOR] -= 1.0;
+        for (part, keep) in self.parts.iter_mut().zip(keep) {
+            *part *= keep;
+        }
+        self.parts[FACTOR] += 1.0;
+        for i in 0..PARTS {
+            for j in 0..PARTS {
+                let kept = keep[i] * keep[j];
+                self.covariance[i][j] = kept * self.covariance[i][j] + (1.0 - kept) * self.believed[i][j];
             }
         }
     }
 
-    /// Moves the costs towards a measurement that deviates by `deviation` at `weights`.
-    fn correct(&mut self, weights: &[f64; POINTS], deviation: f64, noise: f64) {
-        let shared = self.covariance.each_ref().map(|row| dot(row, weights));
-        let total = dot(&shared, weights) + noise;
-        for i in 0..POINTS {
-            self.ms[i] = (self.ms[i] + shared[i] / total * deviation).max(LEAST_MS);
-            for j in 0..POINTS {
+    /// Gives this share of the certainty up.
+    fn loosen(&mut self, share: f64) {
+        for i in 0..PARTS {
+            for j in 0..PARTS {
+                self.covariance[i][j] += share * (self.believed[i][j] - self.covariance[i][j]);
+            }
+        }
+    }
+
+    /// Covariance of two parts before anything is measured.
+    fn prior_covariance(&self, i: usize, j: usize) -> f64 {
+        let own = if self.measured { OWN_SPREAD_MEASURED } else { OWN_SPREAD_GUESSED };
+        match (i.min(j), i.max(j)) {
+            (COMMON, COMMON) => (COMMON_SPREAD * self.shape[0]).powi(2),
+            (FACTOR, FACTOR) => FACTOR_SPREAD.powi(2),
+            (OWN.., _) => own.powi(2) * kinship(SIZES[i - OWN], SIZES[j - OWN]),
+            _ => 0.0,
+        }
+    }
+
+    /// Moves the parts towards a measurement that deviates by `deviation` and jitters by `noise`.
+    fn correct(&mut self, effects: &Parts, deviation: f64, noise: f64) {
+        let mut shared = self.shared(effects);
+        let usual = (dot(&shared, effects) + noise).sqrt();
+        let far = deviation.abs() > HICCUP * usual;
+        if far && self.upset {
+            self.loosen(UPSET);
+            shared = self.shared(effects);
+        }
+        self.upset = far;
+        let total = dot(&shared, effects) + noise;
+        let cut = HICCUP * total.sqrt();
+        let deviation = deviation.clamp(-cut, cut);
+        let expected = self.cost(effects);
+        for i in 0..PARTS {
+            self.parts[i] += shared[i] / total * deviation;
+            for j in 0..PARTS {
                 self.covariance[i][j] -= shared[i] * shared[j] / total;
             }
         }
+        let ms = (expected + deviation).max(LEAST_MS);
+        self.mean_ms += (ms - self.mean_ms) * FADE;
+    }
+
+    /// Covariance of each part with the cost of these effects.
+    fn shared(&self, effects: &Parts) -> Parts {
+        self.covariance.each_ref().map(|row| dot(row, effects))
+    }
+
+    fn cost(&self, effects: &Parts) -> f64 {
+        dot(&self.parts, effects).max(LEAST_MS)
+    }
+
+    fn effects_at(&self, index: usize) -> Parts {
+        self.effects(&Place { above: index, share: 1.0 })
+    }
+
+    /// What each part counts in the cost of a size.
+    fn effects(&self, place: &Place) -> Parts {
+        let mut effects = [0.0; PARTS];
+        effects[COMMON] = 1.0;
+        for (index, share) in place.shares() {
+            effects[FACTOR] += share * self.shape[index];
+            effects[OWN + index] = share * self.shape[index];
+        }
+        effects
     }
 }
 
-/// Neighbouring sizes of one cost.
-struct Level {
-    ms: f64,
-    certainty: f64,
-    points: usize,
+/// Where a number of nodes lies among [`SIZES`].
+struct Place {
+    above: usize,
+    /// How much of the way from the size below to the one above.
+    share: f64,
 }
 
-impl Level {
-    fn joined(&self, other: &Self) -> Self {
-        let certainty = self.certainty + other.certainty;
-        let ms = (self.ms * self.certainty + other.ms * other.certainty) / certainty;
-        Self { ms, certainty, points: self.points + other.points }
+impl Place {
+    fn of(nodes: usize) -> Self {
+        let above = SIZES.partition_point(|&size| size < nodes).clamp(1, POINTS - 1);
+        let (from, to) = (SIZES[above - 1] as f64, SIZES[above] as f64);
+        Self { above, share: ((nodes as f64 - from) / (to - from)).min(1.0) }
+    }
+
+    fn shares(&self) -> [(usize, f64); 2] {
+        [(self.above.saturating_sub(1), 1.0 - self.share), (self.above, self.share)]
     }
 }
 
-/// What each of [`SIZES`] counts in the cost of `nodes` nodes, straight between them.
-fn weights(nodes: usize) -> [f64; POINTS] {
-    let mut weights = [0.0; POINTS];
-    let above = SIZES.partition_point(|&size| size < nodes).clamp(1, POINTS - 1);
-    let (from, to) = (SIZES[above - 1] as f64, SIZES[above] as f64);
-    let share = ((nodes as f64 - from) / (to - from)).min(1.0);
-    weights[above - 1] = 1.0 - share;
-    weights[above] = share;
-    weights
+/// Lets neighbouring costs that would fall share their mean.
+fn smooth(points: &mut [(usize, f64)]) {
+    let mut levels: Vec<(f64, usize)> = Vec::with_capacity(points.len());
+    for &(_, ms) in points.iter() {
+        let (mut sum, mut count) = (ms, 1);
+        while let Some((below, more)) = levels.pop_if(|level| level.0 / level.1 as f64 > sum / count as f64) {
+            (sum, count) = (sum + below, count + more);
+        }
+        levels.push((sum, count));
+    }
+    let smoothed = levels.into_iter().flat_map(|(sum, count)| std::iter::repeat_n(sum / count as f64, count));
+    points.iter_mut().zip(smoothed).for_each(|(point, ms)| point.1 = ms);
 }
 
-fn dot(a: &[f64; POINTS], b: &[f64; POINTS]) -> f64 {
+fn dot(a: &Parts, b: &Parts) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 

@@ -140,6 +140,24 @@ impl ExpectedGain {
 impl Policy for ExpectedGain {
     fn begin(&mut self, start: &RoundStart) {
         let pace = self.pace.tokens_per_ms(&start.costs);
+        if std::env::var("EGDBG").is_ok() && start.position % 64 == 0 {
+            eprintln!("pace {pace:.3} x {:.3} acc {:?}", pace * start.costs.verification.at(0), self.acceptance);
+            for d in 0..3 {
+                eprintln!(
+                    "  d{d} {:?}",
+                    self.followers
+                        .at(d, &self.acceptance)
+                        .iter()
+                        .map(|f| format!("{:.2}@{:.2}", f.count, f.chance))
+                        .collect::<Vec<_>>()
+                );
+            }
+            eprintln!(
+                " lv {:?} ver {:?}",
+                start.costs.level.points().iter().take(6).collect::<Vec<_>>(),
+                start.costs.verification.points().iter().take(6).collect::<Vec<_>>()
+            );
+        }
         self.round.worth.begin(start, pace);
         self.round.nodes.clear();
         self.round.probe = false;

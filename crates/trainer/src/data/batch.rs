@@ -56,6 +56,24 @@ impl Batch {
         batch
     }
 
+    /// The rows in at most `parts` groups of about equal size, in order.
+    pub(crate) fn split(&self, parts: usize) -> Vec<Self> {
+        let size = self.rows.div_ceil(parts.max(1)).max(1);
+        let part = |first: usize| {
+            let rows = size.min(self.rows - first);
+            let cells = first * self.length..(first + rows) * self.length;
+            let own = self.spans.iter().filter(|span| (first..first + rows).contains(&span.row));
+            Self {
+                rows,
+                length: self.length,
+                tokens: self.tokens[cells.clone()].to_vec(),
+                labels: self.labels[cells].to_vec(),
+                spans: own.map(|span| Span { row: span.row - first, ..*span }).collect(),
+            }
+        };
+        (0..self.rows).step_by(size).map(part).collect()
+    }
+
     fn empty(rows: usize, length: usize) -> Self {
         let cells = rows * length;
         Self { rows, length, tokens: vec![PADDING; cells], labels: vec![None; cells], spans: Vec::new() }
@@ -184,6 +202,19 @@ mod tests {
             .map(|row| row.iter().map(|score| if *score == 0.0 { 'x' } else { '.' }).collect())
             .collect();
         assert_eq!(sees, ["x...", "xx..", "..x.", "..xx", "x...", ".x..", "..x.", "...x"]);
+    }
+
+    #[test]
+    fn parts_hold_all_rows_in_order() {
+        let texts: Vec<Vec<u32>> = (1..=5).map(|length| vec![length; length as usize]).collect();
+        let batch = Batch::of_texts(&texts);
+        let parts = batch.split(2);
+        assert_eq!(parts.iter().map(Batch::rows).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(parts.iter().flat_map(|part| part.tokens().to_vec()).collect::<Vec<_>>(), batch.tokens());
+        assert_eq!(parts.iter().flat_map(|part| part.labels().to_vec()).collect::<Vec<_>>(), batch.labels());
+        assert_eq!(parts[1].spans(), [Span { row: 0, start: 0, length: 4 }, Span { row: 1, start: 0, length: 5 }]);
+        assert_eq!(batch.split(9).len(), 5);
+        assert!(Batch::of_texts(&[]).split(2).is_empty());
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Objective for Base {
         &self.params
     }
 
-    fn predict(&mut self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
+    fn predict(&self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
         let mut logits = self.model.logits_at(batch, &[self.layers])?;
         let exits = logits.drain(..).map(|logits| super::Exit { name: "next token".to_owned(), logits }).collect();
         Ok(Prediction { exits, goal: Goal::Tokens(batch.labels().to_vec()).into() })

@@ -47,7 +47,7 @@ impl EarlyExit {
             layer,
             head,
             rotary: RotaryTable::new(config),
-            target: Target::load(&checkpoint, Some(method.shared_layers), setting.threads)?,
+            target: Target::load(&checkpoint, Some(method.shared_layers))?,
             shared_layers: method.shared_layers,
             hidden: config.hidden,
             product: product(method, &checkpoint)?,
@@ -70,7 +70,7 @@ impl Objective for EarlyExit {
         &self.params
     }
 
-    fn predict(&mut self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
+    fn predict(&self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
         let Params { dtype, ref device, .. } = self.params;
         let seen = self.target.see(batch, self.shared_layers, Logits::None)?;
         let shape = (batch.rows(), batch.length(), self.hidden);

@@ -93,7 +93,7 @@ impl Edd {
         Ok(Self {
             params,
             drafter,
-            target: Target::load(&checkpoint, None, setting.threads)?,
+            target: Target::load(&checkpoint, None)?,
             method: method.clone(),
             tapped,
             vocab: config.vocab,
@@ -107,7 +107,7 @@ impl Objective for Edd {
         &self.params
     }
 
-    fn predict(&mut self, batch: &Batch, mut draws: Draws) -> Result<Prediction> {
+    fn predict(&self, batch: &Batch, mut draws: Draws) -> Result<Prediction> {
         let EddMethod { block_min, block_max, hidden_states, divergence, .. } = self.method;
         let seen = self.target.see(batch, self.tapped, Logits::All)?;
         let logits = if hidden_states {

@@ -47,7 +47,7 @@ impl Objective for Sorted {
         &self.params
     }
 
-    fn predict(&mut self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
+    fn predict(&self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
         let logits = self.model.logits_at(batch, &self.exits)?;
         let name = |(exit, logits)| Exit { name: format!("exit after layer {exit}"), logits };
         let exits = self.exits.iter().zip(logits).map(name).collect();

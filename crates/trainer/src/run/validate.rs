@@ -1,21 +1,48 @@
 //! Evaluations on the validation texts, and the best of them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use candle_core::{DType, Tensor};
+use rayon::prelude::*;
 
 use super::{Run, state};
+use crate::data::Batch;
 use crate::error::Result;
-use crate::objective::{Prediction, hits, loss_sum};
+use crate::objective::{Exit, Prediction, hits, loss_sum};
 use crate::output::{ExitScore, Validation};
 use crate::random::{Draws, Purpose};
 
-/// What the batches of an evaluation add up to, for one exit.
-#[derive(Default)]
+/// What the validation texts say of one batch.
 struct Tally {
-    name: String,
-    loss: f64,
-    hits: usize,
+    positions: usize,
+    /// Per exit, its name, the sum of losses and the number of hits.
+    exits: Vec<(String, f64, usize)>,
+}
+
+impl Tally {
+    fn of(prediction: &Prediction) -> Result<Self> {
+        let exit = |Exit { name, logits }: &Exit| {
+            let loss = loss_sum(logits, &prediction.goal)?.to_dtype(DType::F64)?.to_scalar()?;
+            Ok((name.clone(), loss, hits(logits, &prediction.goal)?))
+        };
+        let exits = prediction.exits.iter().map(exit).collect::<Result<_>>()?;
+        Ok(Self { positions: prediction.goal.counted(), exits })
+    }
+
+    fn sum(tallies: &[Self]) -> Validation {
+        let positions = tallies.iter().map(|tally| tally.positions).sum();
+        let share = |sum: f64| sum / f64::max(positions as f64, 1.0);
+        let names = tallies.first().map_or(&[][..], |tally| &tally.exits);
+        let exits = names.iter().enumerate().map(|(exit, (name, ..))| ExitScore {
+            name: name.clone(),
+            loss: share(tallies.iter().map(|tally| tally.exits[exit].1).sum()),
+            top1: share(tallies.iter().map(|tally| tally.exits[exit].2 as f64).sum()),
+        });
+        let exits: Vec<ExitScore> = exits.collect();
+        let loss = exits.iter().map(|exit| exit.loss).sum::<f64>() / exits.len().max(1) as f64;
+        Validation { loss, positions, exits }
+    }
 }
 
 impl Run<'_> {
@@ -51,27 +78,17 @@ impl Run<'_> {
 
     /// What the validation texts say now. Whatever an objective draws is the same every time, so that evaluations can be
     /// compared.
-    fn validate(&mut self) -> Result<Option<Validation>> {
-        let mut tallies: Vec<Tally> = Vec::new();
-        let mut positions = 0;
-        for (batch, number) in self.validation.iter().zip(0..) {
-            if self.is_told_to_stop() {
+    fn validate(&self) -> Result<Option<Validation>> {
+        let (objective, stop, seed) = (self.objective.as_ref(), self.stop, self.recipe.options.seed);
+        let judge = |(number, batch): (usize, &Batch)| {
+            if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let draws = Draws::new(self.recipe.options.seed, Purpose::Validation, number);
-            let prediction = self.objective.predict(batch, draws)?;
-            positions += prediction.goal.counted();
-            add(&mut tallies, &prediction)?;
-        }
-        let share = |sum: f64| sum / positions.max(1) as f64;
-        let exits = tallies.into_iter().map(|tally| ExitScore {
-            name: tally.name,
-            loss: share(tally.loss),
-            top1: share(tally.hits as f64),
-        });
-        let exits: Vec<ExitScore> = exits.collect();
-        let loss = exits.iter().map(|exit| exit.loss).sum::<f64>() / exits.len().max(1) as f64;
-        Ok(Some(Validation { loss, positions, exits }))
+            let draws = Draws::new(seed, Purpose::Validation, number as u64);
+            Tally::of(&objective.predict(batch, draws)?).map(Some)
+        };
+        let tallies = self.validation.par_iter().enumerate().map(judge).collect::<Result<Option<Vec<_>>>>()?;
+        Ok(tallies.map(|tallies| Tally::sum(&tallies)))
     }
 
     /// The tensors to save: those of the best evaluation, or the present ones where nothing was evaluated.
@@ -83,14 +100,4 @@ impl Run<'_> {
             _ => Ok(present),
         }
     }
-}
-
-fn add(tallies: &mut Vec<Tally>, prediction: &Prediction) -> Result<()> {
-    tallies.resize_with(prediction.exits.len(), Tally::default);
-    for (tally, exit) in tallies.iter_mut().zip(&prediction.exits) {
-        tally.name.clone_from(&exit.name);
-        tally.loss += loss_sum(&exit.logits, &prediction.goal)?.to_dtype(DType::F64)?.to_scalar::<f64>()?;
-        tally.hits += hits(&exit.logits, &prediction.goal)?;
-    }
-    Ok(())
 }
