@@ -30,9 +30,9 @@ pub(crate) fn mark(good: bool) -> String {
     if good { styled(GOOD, "ok  ") } else { styled(BAD, "FAIL") }
 }
 
-/// `yes` or `NO`.
+/// `yes` or `NO`, for a cell of a table.
 pub(crate) fn yes(good: bool) -> String {
-    if good { styled(GOOD, "yes") } else { styled(BAD, "NO") }
+    if good { "yes" } else { "NO" }.to_owned()
 }
 
 /// An error and its causes in one line.
