@@ -4,10 +4,14 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use espalier_model::{Checkpoint, Decoder, LoadOptions};
+use espalier_model::{Checkpoint, Decoder, LoadOptions, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
-use espalier_proto::{DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, Open, Party, Start, Vocabulary, pb};
+use espalier_proto::pb::verifier_client::VerifierClient;
+use espalier_proto::{
+    DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, Open, Party, Start, VerifierCard, Vocabulary, pb,
+};
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
 use espalier_service_kit::{Bound, Deadline, channel, outgoing};
 use espalier_speculation::{CostModel, parse_policy};
@@ -37,6 +41,8 @@ struct Inner {
     places: Arc<Semaphore>,
     sequences_max: usize,
     verifiers: Mutex<HashMap<String, Channel>>,
+    /// What passes of the draft model cost while nothing else runs: rows and time.
+    levels: Vec<(usize, Duration)>,
     /// What rounds with each target cost lately: the next sequence's prior.
     costs: Mutex<HashMap<String, CostModel>>,
 }
@@ -71,7 +77,9 @@ impl Drafter {
         let tokenizer = Tokenizer::open(&config.model)?;
         let options = LoadOptions { layers: config.layers, ..LoadOptions::default() };
         let decoder = Arc::new(Decoder::load_with_progress(&checkpoint, &options, progress)?);
-        let engine = Engine::start(decoder.clone(), config.threads.get()).map_err(DrafterError::Thread)?;
+        let mut work = Workspace::new(config.threads.get());
+        let levels = decoder.measure_passes(&mut work)?;
+        let engine = Engine::start(decoder.clone(), work).map_err(DrafterError::Thread)?;
         let vocabulary = Vocabulary {
             size: tokenizer.vocab_size().min(decoder.config().vocab),
             fingerprint: tokenizer.fingerprint().to_owned(),
@@ -91,6 +99,7 @@ impl Drafter {
             places: Arc::new(Semaphore::new(sequences_max)),
             sequences_max,
             verifiers: Mutex::default(),
+            levels,
             costs: Mutex::default(),
         })))
     }
@@ -118,7 +127,24 @@ impl Drafter {
         Ok(channel)
     }
 
-    fn proposer(&self, start: &Start) -> Result<EngineProposer, SequenceError> {
+    /// What rounds with a target are believed to cost: as lately learned, or as both models measured at their start.
+    async fn costs(&self, target: &str, verifier: Channel) -> Result<CostModel, Fault> {
+        let learned = self.0.costs.lock().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
+        if let Some(costs) = learned {
+            return Ok(costs);
+        }
+        let request = Request::new(pb::DescribeVerifierRequest {});
+        let described = VerifierClient::new(verifier).describe(request).await;
+        let described = described.map_err(|status| Fault::from_status(Party::Verifier, &status))?.into_inner();
+        let card = VerifierCard::try_from(described)
+            .map_err(|error| Fault::new(Party::Verifier, FaultKind::Internal, error))?;
+        let mut costs = CostModel::default();
+        costs.expect_levels(self.0.levels.iter().copied());
+        costs.expect_verification(card.costs.iter().map(|cost| (cost.rows, cost.time)));
+        Ok(costs)
+    }
+
+    fn proposer(&self, start: &Start, costs: CostModel) -> Result<EngineProposer, SequenceError> {
         let request = DraftRequest {
             committed: start.committed.clone(),
             generated: start.generated,
@@ -126,9 +152,8 @@ impl Drafter {
             policy: parse_policy(&start.policy)?,
             stops: start.stop_tokens.clone(),
         };
-        let costs = self.0.costs.lock().unwrap_or_else(PoisonError::into_inner).get(&start.target).cloned();
         let vocab = self.0.card.vocabulary.size;
-        let drafting = Drafting::new(&self.0.decoder, vocab, request, costs.unwrap_or_default());
+        let drafting = Drafting::new(&self.0.decoder, vocab, request, costs);
         let (drafter, target) = (self.clone(), start.target.clone());
         let learned = move |costs| drafter.learn(&target, costs);
         Ok(EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learned))
@@ -151,8 +176,9 @@ impl Drafter {
         let first = incoming.message().await.map_err(|status| Fault::from_status(Party::Gateway, &status))?;
         let first = first.ok_or(SequenceError::NoStart)?;
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
-        let proposer = self.proposer(&start)?;
         let verifier = self.verifier(&start.verifier)?;
+        let costs = self.costs(&start.target, verifier.clone()).await?;
+        let proposer = self.proposer(&start, costs)?;
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),

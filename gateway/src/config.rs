@@ -85,7 +85,7 @@ pub(crate) struct Address {
 
 impl Config {
     /// How trees are grown unless told otherwise.
-    pub const POLICY: &'static str = "pct";
+    pub const POLICY: &'static str = "expected-gain";
 
     /// Requests served at once unless told otherwise.
     pub const REQUESTS_MAX: usize = 256;
@@ -147,7 +147,7 @@ mod tests {
     async fn the_usual_configuration_needs_only_verifiers() {
         let config = parsed(&[]).unwrap();
         assert_eq!(config.verifiers.len(), 2);
-        assert_eq!((config.policy.name(), config.requests_max), ("pct", 256));
+        assert_eq!((config.policy.name(), config.requests_max), ("expected-gain", 256));
     }
 
     #[tokio::test]

@@ -41,7 +41,7 @@ async fn the_end_tells_how_it_went() {
     assert_eq!(speculation.rounds, toy.life.rounds() as u64);
     assert_eq!(speculation.tau, Some(200.0 / speculation.rounds as f64));
     assert_eq!(speculation.accepted_by_depth.iter().sum::<u64>(), speculation.accepted);
-    assert_eq!(speculation.policy, "pct");
+    assert_eq!(speculation.policy, "expected-gain");
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@
 //! channel given at the opening.
 
 mod batch;
-mod calibrate;
 mod sequences;
 mod thread;
 
@@ -17,8 +16,6 @@ use espalier_model::{Decoder, Workspace};
 use espalier_proto::{NumberedTree, Open, VerifierEvent};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-
-pub(crate) use calibrate::calibrate;
 
 use crate::admission::{Admission, Place};
 use crate::error::VerifierError;

@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use espalier_model::{Checkpoint, Decoder, LoadOptions, ModelError, Workspace};
-use espalier_proto::{TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
+use espalier_proto::{RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
 
 use crate::config::Config;
-use crate::engine::{Engine, calibrate};
+use crate::engine::Engine;
 
 /// Why a target could not be loaded.
 #[derive(Debug, Error)]
@@ -63,7 +63,7 @@ impl Target {
         }
         let decoder = Decoder::load_with_progress(&checkpoint, &LoadOptions::default(), progress)?;
         let mut work = Workspace::new(config.threads);
-        let costs = calibrate(&decoder, &mut work)?;
+        let measured = decoder.measure_passes(&mut work)?;
         let card = VerifierCard {
             name: config.name.clone(),
             vocabulary: Vocabulary { size: vocab, fingerprint: tokenizer.fingerprint().to_owned() },
@@ -71,7 +71,7 @@ impl Target {
             tree_nodes_max: config.tree_nodes_max,
             sequences_max: config.sequences_max,
             end_tokens: decoder.config().eos.clone(),
-            costs,
+            costs: measured.into_iter().map(|(rows, time)| RowCost { rows, time }).collect(),
         };
         let engine = Engine::start(Arc::new(decoder), work, config.sequences_max).map_err(LoadError::Thread)?;
         Ok(Self { card, files, engine })

@@ -7,6 +7,7 @@
 mod activation;
 mod arena;
 mod attention;
+mod calibrate;
 mod checkpoint;
 mod config;
 mod decoder;

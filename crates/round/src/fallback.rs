@@ -100,7 +100,8 @@ mod tests {
     async fn proposals_grow_while_they_are_accepted_whole_and_shrink_when_not() {
         let sequence = Sequence::new((0..40).chain([0]).collect(), 100);
         let mut ngram = Ngram::new(vec![], NgramLimits::default());
-        for (expected, accepted) in [(2, 2), (5, 5), (8, 8), (11, 11), (11, 4), (8, 0), (5, 0), (2, 0), (2, 2), (5, 0)] {
+        for (expected, accepted) in [(2, 2), (5, 5), (8, 8), (11, 11), (11, 4), (8, 0), (5, 0), (2, 0), (2, 2), (5, 0)]
+        {
             let tree = ngram.propose(&sequence).await.unwrap().tree;
             assert_eq!(tokens_of(&tree), (1..=expected).collect::<Vec<Token>>());
             let outcome = accepting((1..=accepted).collect());

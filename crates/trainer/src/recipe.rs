@@ -11,8 +11,8 @@ use crate::error::{Result, TrainError, in_range};
 pub const LENGTH_MAX: usize = espalier_model::ROWS_MAX;
 /// Most rows of a batch, and most batches of a step.
 pub const BATCH_MAX: usize = 4096;
-/// Most threads, and so most parts of a batch that are computed side by side.
-pub const PARTS_MAX: usize = 1024;
+/// Most threads, and so most parts that a batch is computed in.
+pub const THREADS_MAX: usize = 1024;
 /// Most epochs.
 pub const EPOCHS_MAX: usize = 1000;
 /// Most layers of a drafter or a model made from nothing.
@@ -346,7 +346,7 @@ impl Options {
         count("steps between evaluations", self.evaluate_every, usize::MAX)?;
         count("steps between checkpoints", self.checkpoint_every, usize::MAX)?;
         count("patience", self.patience.unwrap_or(1), usize::MAX)?;
-        count("threads", self.threads, PARTS_MAX)
+        count("threads", self.threads, THREADS_MAX)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::observer::{Observer, Plan, Speed};
 use crate::optimiser::{AdamW, Gradients, Schedule};
 use crate::output::{self, Entry, Log, Summary};
 use crate::random::{Draws, Purpose};
-use crate::recipe::{Options, PARTS_MAX, Recipe};
+use crate::recipe::{Options, Recipe, THREADS_MAX};
 
 use state::{Progress, State};
 
@@ -196,7 +196,7 @@ impl<'a> Run<'a> {
         let Options { seed, threads, .. } = self.recipe.options;
         let objective = self.objective.as_ref();
         let compute = |(index, part): (usize, &Batch)| {
-            let draws = Draws::new(seed, Purpose::Training, (number * PARTS_MAX + index) as u64);
+            let draws = Draws::new(seed, Purpose::Training, (number * THREADS_MAX + index) as u64);
             Part::compute(objective, part, draws)
         };
         batch.split(threads).par_iter().enumerate().map(compute).collect()

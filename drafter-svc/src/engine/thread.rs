@@ -36,9 +36,9 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread.
-    pub(crate) fn start(decoder: Arc<Decoder>, threads: usize) -> std::io::Result<Self> {
+    pub(crate) fn start(decoder: Arc<Decoder>, work: Workspace) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let body = move || Turns { decoder: &decoder, work: Workspace::new(threads) }.run(queue);
+        let body = move || Turns { decoder: &decoder, work }.run(queue);
         thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
         Ok(Self { jobs })
     }

@@ -41,6 +41,21 @@ impl Batch {
         batch
     }
 
+    /// A batch of rows of whole texts, side by side.
+    #[cfg(test)]
+    pub(crate) fn of_pieces(rows: &[&[&[Token]]]) -> Self {
+        let used = |row: &&[&[Token]]| row.iter().map(|text| text.len()).sum();
+        let mut batch = Self::empty(rows.len(), rows.iter().map(used).max().unwrap_or(0));
+        for (row, texts) in rows.iter().enumerate() {
+            let mut start = 0;
+            for text in *texts {
+                batch.put(Span { row, start, length: text.len() }, text, None);
+                start += text.len();
+            }
+        }
+        batch
+    }
+
     /// The pieces of packed rows, as narrow as the fullest row allows.
     pub(super) fn of_rows(rows: &[Row], texts: &[Vec<Token>]) -> Self {
         let used = |row: &Row| row.iter().map(|piece| piece.length).sum();

@@ -1,1 +1,149 @@
+//! Every objective: its gradients against finite differences, its model against its own text.
+#![allow(clippy::unwrap_used)]
 
+use candle_core::{DType, Device, Tensor, Var};
+use espalier_model::{Checkpoint, Logits, Reference};
+
+use super::{Objective, Prediction, Setting, edd::EddDrafter, open};
+use crate::data::Batch;
+use crate::nn::{Params, Start};
+use crate::optimiser::{AdamW, Gradients};
+use crate::random::{Draws, Purpose};
+use crate::recipe::{BaseMethod, EarlyExitMethod, EddMethod, Method, ModelShape, OptimiserOptions, SortedMethod};
+use crate::target::Target;
+use crate::testing::{checkpoint, max_abs, noise, tiny_config};
+
+fn methods(folder: &std::path::Path) -> Vec<(&'static str, Method)> {
+    let edd = EddMethod { block_min: 2, block_max: 4, ..EddMethod::new(folder.to_owned()) };
+    let shape = ModelShape { layers: 2, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, context: 32 };
+    vec![
+        ("base from a checkpoint", Method::Base(BaseMethod::Checkpoint(folder.to_owned()))),
+        ("base from nothing", Method::Base(BaseMethod::Scratch { tokenizer: folder.to_owned(), shape })),
+        ("sorted", Method::Sorted(SortedMethod { init: folder.to_owned(), layers: 4, exits: vec![1, 2, 4] })),
+        ("edd", Method::Edd(edd.clone())),
+        ("edd, head frozen", Method::Edd(EddMethod { freeze_head: true, ..edd.clone() })),
+        ("edd, no states", Method::Edd(EddMethod { hidden_states: false, ..edd.clone() })),
+        ("edd, no divergence", Method::Edd(EddMethod { divergence: false, ..edd })),
+        ("early-exit", Method::EarlyExit(EarlyExitMethod { target: folder.to_owned(), shared_layers: 2 })),
+    ]
+}
+
+fn objective(method: &Method, dtype: DType) -> Box<dyn Objective> {
+    open(method, &Setting { dtype, device: Device::Cpu, seed: 4, length: 32 }).unwrap()
+}
+
+/// Two rows, one of them of two texts.
+fn batch() -> Batch {
+    Batch::of_pieces(&[&[&[1, 17, 900, 4000, 33, 8], &[5, 6, 7]], &[&[2, 250, 3, 77, 77, 1000, 12]]])
+}
+
+fn predict(objective: &dyn Objective, batch: &Batch) -> Prediction {
+    objective.predict(batch, Draws::new(0, Purpose::Training, 0)).unwrap()
+}
+
+fn loss(objective: &dyn Objective, batch: &Batch) -> f64 {
+    predict(objective, batch).loss().unwrap().to_scalar().unwrap()
+}
+
+fn dot(a: &Tensor, b: &Tensor) -> f64 {
+    (a * b).unwrap().sum_all().unwrap().to_scalar().unwrap()
+}
+
+/// How fast the loss changes along `direction`, by a central difference.
+fn slope(objective: &dyn Objective, batch: &Batch, var: &Var, direction: &Tensor) -> f64 {
+    const STEP: f64 = 1e-5;
+    let origin = var.as_tensor().copy().unwrap();
+    let at = |distance: f64| {
+        var.set(&(&origin + (direction * distance).unwrap()).unwrap()).unwrap();
+        loss(objective, batch)
+    };
+    let slope = (at(STEP) - at(-STEP)) / (2.0 * STEP);
+    var.set(&origin).unwrap();
+    slope
+}
+
+#[test]
+fn every_trained_tensor_has_the_gradient_of_finite_differences() {
+    let (target, batch) = (checkpoint(&tiny_config()), batch());
+    for (name, method) in methods(target.path()) {
+        let objective = objective(&method, DType::F64);
+        let gradients = predict(objective.as_ref(), &batch).loss().unwrap().backward().unwrap();
+        for (tensor, var) in objective.params().trained() {
+            let gradient = gradients.get(var.as_tensor()).unwrap_or_else(|| panic!("{name}: {tensor} has no gradient"));
+            assert!(dot(gradient, gradient) > 0.0, "{name}: the gradient of {tensor} is 0");
+            let direction = noise("direction", var.as_tensor(), 1.0);
+            let (expected, found) = (slope(objective.as_ref(), &batch, var, &direction), dot(gradient, &direction));
+            let scale = dot(gradient, gradient).sqrt() * dot(&direction, &direction).sqrt();
+            assert!((found - expected).abs() < 1e-6 * scale, "{name}: {tensor} has slope {expected}, gradient {found}");
+        }
+    }
+}
+
+#[test]
+fn one_batch_is_learned_by_heart() {
+    let (target, batch) = (checkpoint(&tiny_config()), batch());
+    let options = OptimiserOptions { weight_decay: 0.0, ..OptimiserOptions::default() };
+    for (name, method) in methods(target.path()) {
+        let objective = objective(&method, DType::F32);
+        let mut optimiser = AdamW::new(objective.params(), &options).unwrap();
+        let mut mean = f32::INFINITY;
+        for step in 1..=150 {
+            let prediction = predict(objective.as_ref(), &batch);
+            let (loss, counted) = (prediction.loss().unwrap(), prediction.goal.counted() as f64);
+            mean = loss.to_scalar::<f32>().unwrap() / counted as f32;
+            let mut gradients = Gradients::default();
+            gradients.add(objective.params(), loss.backward().unwrap()).unwrap();
+            optimiser.step(objective.params(), &gradients, (step, 0.02, 1.0 / counted)).unwrap();
+        }
+        // Blocks hide hidden states here and there, and a frozen head cannot follow everywhere.
+        assert!(mean < 0.05, "{name}: {mean}");
+    }
+}
+
+#[test]
+fn the_frozen_target_sees_what_the_reference_sees() {
+    let folder = checkpoint(&tiny_config());
+    let checkpoint = Checkpoint::open(folder.path()).unwrap();
+    let (target, reference) = (Target::load(&checkpoint, None).unwrap(), Reference::load(&checkpoint).unwrap());
+    let batch = batch();
+    let seen = target.see(&batch, 2, Logits::All).unwrap();
+    let states_alone = target.see(&batch, 2, Logits::None).unwrap();
+    assert_eq!((&seen.states, states_alone.logits.len()), (&states_alone.states, 0));
+    for span in batch.spans() {
+        let first = batch.first_of(span);
+        let expected = reference.forward_causal(&batch.tokens()[first..][..span.length]).unwrap();
+        let flat = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let (states, logits) = (flat(&expected.hidden_after[1]), flat(&expected.logits));
+        assert!(max_abs(&seen.states[first * 32..][..states.len()], &states) < 1e-4);
+        assert!(max_abs(&seen.logits[first * 4096..][..logits.len()], &logits) < 1e-3);
+    }
+    let padding = batch.holds_text().iter().position(|holds| !holds).unwrap();
+    assert!(seen.states[padding * 32..][..32].iter().all(|x| *x == 0.0));
+}
+
+#[test]
+fn an_edd_reads_the_states_before_its_block_and_no_others() {
+    let folder = checkpoint(&tiny_config());
+    let checkpoint = Checkpoint::open(folder.path()).unwrap();
+    let weights = checkpoint.weights().unwrap();
+    let mut params = Params::new(DType::F32, &Device::Cpu);
+    let start = Start::Copy(&weights);
+    let drafter = EddDrafter::build(&checkpoint.config, &mut params, (start, false), start).unwrap();
+    let batch = Batch::of_texts(&[vec![5, 6, 7, 8, 9, 10]]);
+    let starts = [0, 0, 2, 2, 2, 5];
+    let logits = |states: &[f32]| {
+        let logits = drafter.logits(&batch, &starts, states.to_vec()).unwrap();
+        logits.to_vec2::<f32>().unwrap()
+    };
+    let states: Vec<f32> = (0..6 * 32).map(|i| (i as f32).sin()).collect();
+    let before = logits(&states);
+    for changed in 0..6 {
+        let mut other = states.clone();
+        other[changed * 32..][..32].iter_mut().for_each(|x| *x = 1.0 - *x);
+        let after = logits(&other);
+        for position in 0..6 {
+            let differs = before[position] != after[position];
+            assert_eq!(differs, changed < starts[position], "state {changed} seen from {position}");
+        }
+    }
+}
