@@ -5,7 +5,9 @@
 //! Floats must agree within [`TOLERANCE`], everything else exactly.
 
 mod acceptance;
+mod beliefs;
 mod figures;
+mod gain;
 mod policies;
 mod rejection;
 mod toy;
@@ -169,6 +171,9 @@ fn check_for(name: &str) -> Option<Check> {
         "constant" => Some(|models, case| policies::chain("constant", models, case)),
         "heuristic" => Some(|models, case| policies::chain("heuristic", models, case)),
         "svip" => Some(|models, case| policies::chain("svip", models, case)),
+        "beta-ts" => Some(beliefs::beta),
+        "cali-ts" => Some(beliefs::calibrated),
+        "expected-gain" => Some(gain::rates),
         "vanilla-tree" => Some(|models, case| policies::tree("vanilla-tree", models, case)),
         "cape" => Some(|models, case| policies::tree("cape", models, case)),
         "eagle2" => Some(|models, case| policies::tree("eagle2", models, case)),

@@ -17,6 +17,12 @@ pub enum CandidateError {
         /// Its probability.
         prob: f64,
     },
+    /// A prediction that is not finite or outside [0, 1].
+    #[error("the predicted chance of acceptance is {prob}, which is not between 0 and 1")]
+    Prediction {
+        /// The prediction.
+        prob: f64,
+    },
 }
 
 /// The shape of a draft distribution `q` over the whole vocabulary.
@@ -35,12 +41,29 @@ pub struct Shape {
 pub struct Candidates {
     tokens: Vec<(Token, f64)>,
     shape: Shape,
+    predicted: Option<f64>,
 }
 
 impl Candidates {
     /// From parts that already keep this type's promises.
     pub(crate) fn from_parts(tokens: Vec<(Token, f64)>, shape: Shape) -> Self {
-        Self { tokens, shape }
+        Self { tokens, shape, predicted: None }
+    }
+
+    /// The same distribution with these tokens of it instead.
+    pub(crate) fn with_tokens(&self, tokens: Vec<(Token, f64)>) -> Self {
+        Self { tokens, ..*self }
+    }
+
+    /// The same, with a trained predictor's chance that the target takes the token drafted here, in [0, 1].
+    ///
+    /// # Errors
+    /// A chance that is not finite or outside [0, 1].
+    pub fn predicting(self, chance: f64) -> Result<Self, CandidateError> {
+        if !(0.0..=1.0).contains(&chance) {
+            return Err(CandidateError::Prediction { prob: chance });
+        }
+        Ok(Self { predicted: Some(chance), ..self })
     }
 
     /// The `k` most probable tokens of `probs` (one probability a token), in exact `f64`.
@@ -60,7 +83,7 @@ impl Candidates {
         tokens.sort_unstable_by(best_first);
         let shape = Shape { confidence: tokens.first().map_or(0.0, |&(_, prob)| prob), entropy: entropy(probs) };
         tokens.truncate(k);
-        Ok(Self { tokens, shape })
+        Ok(Self::from_parts(tokens, shape))
     }
 
     /// The `k` most probable tokens of the softmax of `logits` at temperature 1.
@@ -80,7 +103,7 @@ impl Candidates {
             .map(|(token, logit)| (token, softmax.prob(scale.score(logit))))
             .filter(|&(_, prob)| prob > 0.0)
             .collect();
-        Ok(Self { tokens, shape })
+        Ok(Self::from_parts(tokens, shape))
     }
 
     /// The candidates with their probabilities in (0, 1], best first.
@@ -101,6 +124,11 @@ impl Candidates {
     /// Confidence and entropy together.
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// The chance, in [0, 1], that a trained predictor gives the token drafted here; `None` without a predictor.
+    pub fn predicted(&self) -> Option<f64> {
+        self.predicted
     }
 }
 
@@ -143,6 +171,16 @@ mod tests {
         assert_eq!(error.to_string(), "token 1 has probability -0.5, which is not between 0 and 1");
         assert!(Candidates::from_probs(&[f64::NAN], 1).is_err());
         assert_eq!(Candidates::from_logits(&[f32::NAN], 1), Err(LogitsError::NotFinite { token: 0 }));
+    }
+
+    #[test]
+    fn a_prediction_is_a_chance_and_stays_with_the_distribution() {
+        let candidates = Candidates::from_probs(&[0.5, 0.5], 2).unwrap();
+        assert_eq!(candidates.predicted(), None);
+        let error = candidates.clone().predicting(1.5).unwrap_err();
+        assert_eq!(error.to_string(), "the predicted chance of acceptance is 1.5, which is not between 0 and 1");
+        assert!(candidates.clone().predicting(f64::NAN).is_err());
+        assert_eq!(candidates.predicting(0.25).unwrap().with_tokens(vec![]).predicted(), Some(0.25));
     }
 
     #[test]

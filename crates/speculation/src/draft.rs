@@ -34,6 +34,8 @@ pub struct Expansion {
     pub shape: Shape,
     /// Probability of all its children together.
     pub covered: f64,
+    /// The predicted chance that the target takes the token drafted here: [`Candidates::predicted`].
+    pub predicted: Option<f64>,
 }
 
 impl Draft {
@@ -157,7 +159,8 @@ impl Expansion {
     /// What `candidates`, of which the first `fan_out` become children, tell.
     pub(crate) fn of(candidates: &Candidates, fan_out: usize) -> Self {
         let children = candidates.tokens().iter().take(fan_out);
-        Self { shape: candidates.shape(), covered: children.map(|&(_, prob)| prob).sum() }
+        let covered = children.map(|&(_, prob)| prob).sum();
+        Self { shape: candidates.shape(), covered, predicted: candidates.predicted() }
     }
 }
 

@@ -29,7 +29,7 @@ pub fn draw_distinct(
 /// mode, in the order drawn, each with its probability in `q`.
 ///
 /// `best` are the K candidates that `q` is made of ([`Distribution::of_candidates`]); confidence and entropy stay those
-/// of the whole distribution. `q` is what must travel with the tree.
+/// of the whole distribution, and a prediction stays. `q` is what must travel with the tree.
 ///
 /// # Errors
 /// As for [`draw_distinct`].
@@ -41,7 +41,7 @@ pub fn draw_candidates(
 ) -> Result<Candidates, UniformError> {
     let drawn = draw_distinct(q, n, uniforms)?;
     let children = drawn.into_iter().map(|token| (token, q.prob(token))).collect();
-    Ok(Candidates::from_parts(children, best.shape()))
+    Ok(best.with_tokens(children))
 }
 
 #[cfg(test)]

@@ -207,15 +207,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::{LIMITS, draft, grower, start};
-    use crate::{Gumbel, policy_names};
+    use crate::testing::{LIMITS, draft, grower, random_probs, start};
+    use crate::{parse_policy, policy_names};
 
-    /// Some distribution over `vocab` tokens, another for each node and seed.
-    fn random_probs(seed: u64, node: usize, vocab: u32) -> Vec<f64> {
-        let noise = Gumbel::new(seed, node as u64);
-        let weights: Vec<f64> = (0..vocab).map(|token| (2.0 * noise.at(token)).exp()).collect();
-        let sum: f64 = weights.iter().sum();
-        weights.iter().map(|weight| weight / sum).collect()
+    /// Every policy, and every tree policy with every test on it.
+    fn all_policies() -> Vec<String> {
+        let stopped = |name| policy_names().map(move |test| format!("{name},stop={test},every=2"));
+        let composed = policy_names().flat_map(stopped).filter(|text| parse_policy(text).is_ok());
+        policy_names().map(str::to_owned).chain(composed).collect()
     }
 
     #[test]
@@ -301,26 +300,44 @@ mod tests {
         assert_eq!(draft(&mut grower, &start(LIMITS), |node| random_probs(1, node, 20)), first);
     }
 
+    /// Topological and connected, without siblings of one token, and no path likelier than the one it continues.
+    fn check_tree(tree: &Tree) -> Result<(), TestCaseError> {
+        let mut rebuilt = Tree::new();
+        for node in tree.nodes() {
+            prop_assert!(rebuilt.push(node.parent, node.token, node.prob).is_ok());
+            prop_assert!(node.path_prob <= tree.node(node.parent).map_or(1.0, |above| above.path_prob));
+        }
+        prop_assert_eq!(&rebuilt, tree);
+        prop_assert!(tree.nodes().is_sorted_by_key(|node| node.depth));
+        Ok(())
+    }
+
+    #[test]
+    fn every_chain_policy_stops_every_tree_policy() {
+        let chains = policy_names().filter(|name| parse_policy(&format!("eagle2,stop={name}")).is_ok()).count();
+        let trees = policy_names().count() - chains;
+        assert_eq!((chains, all_policies().len()), (5, chains + trees * (1 + chains)));
+    }
+
     proptest! {
         #[test]
-        fn every_policy_sends_a_valid_tree(
-            index in 0..policy_names().count(), seed: u64, vocab in 1_u32..12, max_nodes in 0_usize..40
+        fn every_policy_sends_a_valid_tree_in_every_round(
+            index in 0..all_policies().len(), seed: u64, vocab in 1_u32..12, max_nodes in 0_usize..40
         ) {
-            let policy = policy_names().nth(index).unwrap();
-            let limits = Limits { max_nodes, max_depth: 6 };
-            let mut grower = grower(policy, &[0]);
-            let proposal = draft(&mut grower, &start(limits), |node| random_probs(seed, node, vocab));
-            let Proposal { tree, drafted_ids, drafted, widths } = proposal;
-            prop_assert!(tree.len() <= max_nodes && widths.len() <= 6 && tree.depth() <= widths.len());
-            prop_assert!(tree.len() <= drafted && widths.first().is_none_or(|&width| width == 1));
-            prop_assert!(drafted_ids.len() == tree.len() && drafted_ids.is_sorted());
-            let mut rebuilt = Tree::new();
-            for node in tree.nodes() {
-                prop_assert!(tree.node(node.parent).is_none_or(|above| above.token != 0));
-                prop_assert!(rebuilt.push(node.parent, node.token, node.prob).is_ok());
+            let mut grower = grower(&all_policies()[index], &[0]);
+            let begin = RoundStart { seed, ..start(Limits { max_nodes, max_depth: 6 }) };
+            for position in 0..3 {
+                let begin = RoundStart { position, ..begin };
+                let probs = |node| random_probs(seed ^ position, node, vocab);
+                let Proposal { tree, drafted_ids, drafted, widths } = draft(&mut grower, &begin, probs);
+                prop_assert!(tree.len() <= max_nodes && widths.len() <= 6 && tree.depth() <= widths.len());
+                prop_assert!(tree.len() <= drafted && widths.first().is_none_or(|&width| width == 1));
+                prop_assert!(drafted_ids.len() == tree.len() && drafted_ids.is_sorted());
+                check_tree(&tree)?;
+                prop_assert!(tree.nodes().iter().all(|node| tree.node(node.parent).is_none_or(|above| above.token != 0)));
+                let path = tree.path(tree.len());
+                grower.observe(&path, path.len() + 1);
             }
-            prop_assert_eq!(&rebuilt, &tree);
-            prop_assert!(tree.nodes().is_sorted_by_key(|node| node.depth));
         }
     }
 }

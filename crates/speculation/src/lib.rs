@@ -21,6 +21,7 @@ mod distribution;
 mod draft;
 mod drawing;
 mod exits;
+mod gain;
 mod grower;
 mod logprobs;
 mod metrics;
@@ -53,6 +54,7 @@ pub use distribution::{Distribution, DistributionError, PROBABILITY_SUM_SLACK};
 pub use draft::{Draft, Expansion};
 pub use drawing::{draw_candidates, draw_distinct};
 pub use exits::{EXITS_MAX, ExitError, ExitThresholds};
+pub use gain::{GainRate, LinearCosts, best_rates, rate_bound};
 pub use grower::{GrowError, Grower, Proposal};
 pub use logprobs::{LOGPROBS_MAX, Logprobs};
 pub use metrics::{RoundRecord, Statistics};
@@ -61,8 +63,8 @@ pub use noise::{Gumbel, Noise, gumbel};
 pub use numeric::LogitsError;
 pub use outcome::{Committed, FinishReason, commit};
 pub use policy::{
-    Limits, Policy, PolicyError, PolicySpec, PruningPolicy, RoundStart, drawn_policy_names, parse_policy, policy_help,
-    policy_names,
+    BetaBelief, CalibratedBelief, Limits, Policy, PolicyError, PolicySpec, PruningPolicy, RoundStart,
+    drawn_policy_names, parse_policy, policy_help, policy_names,
 };
 pub use ranking::rank_with_noise;
 pub use sampler::Sampler;

@@ -1,6 +1,6 @@
 //! What the tests of growing share: a drafter made of a function.
 
-use crate::{Candidates, Costs, Grower, Limits, Proposal, RoundStart, Token, parse_policy};
+use crate::{Candidates, Costs, Grower, Gumbel, Limits, Proposal, RoundStart, Token, parse_policy};
 
 /// Limits that no test's policy reaches.
 pub(crate) const LIMITS: Limits = Limits { max_nodes: 64, max_depth: 16 };
@@ -29,4 +29,22 @@ pub(crate) fn draft(grower: &mut Grower, start: &RoundStart, probs: impl Fn(usiz
 /// Drafts one round under `policy` within [`LIMITS`].
 pub(crate) fn draft_once(policy: &str, probs: impl Fn(usize) -> Vec<f64>) -> Proposal {
     draft(&mut grower(policy, &[]), &start(LIMITS), probs)
+}
+
+/// The mean length of the first chain under `policy`, over many positions, where a token always follows.
+pub(crate) fn mean_length(policy: &str) -> f64 {
+    const ROUNDS: u32 = 4000;
+    let length = |position| {
+        let start = RoundStart { position, ..start(Limits { max_nodes: 64, max_depth: 64 }) };
+        draft(&mut grower(policy, &[]), &start, |_| vec![1.0]).tree.len()
+    };
+    (0..u64::from(ROUNDS)).map(length).sum::<usize>() as f64 / f64::from(ROUNDS)
+}
+
+/// Some distribution over `vocab` tokens, another for each node and seed.
+pub(crate) fn random_probs(seed: u64, node: usize, vocab: u32) -> Vec<f64> {
+    let noise = Gumbel::new(seed, node as u64);
+    let weights: Vec<f64> = (0..vocab).map(|token| (2.0 * noise.at(token)).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / sum).collect()
 }

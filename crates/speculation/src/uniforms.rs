@@ -1,4 +1,4 @@
-//! The uniform draws of rejection sampling, from a counter: a seed repeats them exactly.
+//! The uniform draws of rejection sampling and of policies, from a counter: a seed repeats them exactly.
 
 use crate::Token;
 use crate::noise::Gumbel;
@@ -17,22 +17,25 @@ pub enum UniformError {
     Exhausted,
 }
 
-/// Who draws. The two sides of a round must not share a draw: acceptance is fair only if it does not know what the
-/// draft's draws were.
+/// Who draws. No two may share a draw: acceptance is fair only if it does not know what the draft's draws were, and the
+/// draft only if the policy, which decides what is drafted, does not know them either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The drafter, which draws children.
     Draft,
     /// The verifier, which accepts them and draws the bonus.
     Verification,
+    /// The draft policy, which decides whether to go on.
+    Policy,
 }
 
 impl Side {
-    /// Sets the side's draws apart from the other's, and from the noise of coupled acceptance.
+    /// Sets the side's draws apart from the others', and from the noise of coupled acceptance.
     fn key(self) -> u64 {
         match self {
             Self::Draft => 0x6472_6166_7420_7175,
             Self::Verification => 0x7665_7269_6679_2070,
+            Self::Policy => 0x706f_6c69_6379_2073,
         }
     }
 }
@@ -98,7 +101,12 @@ mod tests {
     fn seed_position_and_side_each_change_all_draws() {
         let draws = |seed, position, side| Uniforms::new(seed, position, side).take(50).collect::<Vec<f64>>();
         let some = draws(1, 2, Side::Draft);
-        for other in [draws(2, 2, Side::Draft), draws(1, 3, Side::Draft), draws(1, 2, Side::Verification)] {
+        for other in [
+            draws(2, 2, Side::Draft),
+            draws(1, 3, Side::Draft),
+            draws(1, 2, Side::Verification),
+            draws(1, 2, Side::Policy),
+        ] {
             assert!(some.iter().zip(&other).all(|(a, b)| a != b));
         }
     }

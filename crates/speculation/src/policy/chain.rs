@@ -19,9 +19,9 @@ pub(super) trait StopTest: Send {
 }
 
 /// The chain that a stop test ends; it has at least one token.
-pub(super) struct Chain<T>(pub(super) T);
+pub(super) struct Chain(pub(super) Box<dyn StopTest>);
 
-impl<T: StopTest> Policy for Chain<T> {
+impl Policy for Chain {
     fn begin(&mut self, start: &RoundStart) {
         self.0.begin(start);
     }

@@ -1,9 +1,8 @@
 //! Policies under rejection acceptance, whose tokens are drawn: none may be dropped or moved for its own probability,
 //! or what is accepted would no longer have the target's distribution.
 
-use super::param::Values;
-use super::registry::KINDS;
-use super::{Policy, PolicySpec, RoundStart};
+use super::registry::policy_names;
+use super::{Policy, PolicySpec, RoundStart, parse_policy};
 use crate::draft::Draft;
 use crate::{Candidates, RoundRecord};
 
@@ -39,8 +38,7 @@ impl PolicySpec {
 
 /// Names of the policies that rejection acceptance can be combined with, in the order of the help text.
 pub fn drawn_policy_names() -> impl Iterator<Item = &'static str> {
-    let suits = |params, build: fn(&Values) -> Box<dyn Policy>| build(&Values::defaults(params)).suits_drawn();
-    KINDS.iter().filter(move |kind| suits(kind.params, kind.build)).map(|kind| kind.name)
+    policy_names().filter(|name| parse_policy(name).is_ok_and(|spec| spec.build().suits_drawn()))
 }
 
 /// A policy that, beyond `max_nodes`, keeps the nodes that were made first instead of the best.

@@ -140,28 +140,9 @@ impl ExpectedGain {
 impl Policy for ExpectedGain {
     fn begin(&mut self, start: &RoundStart) {
         let pace = self.pace.tokens_per_ms(&start.costs);
-        if std::env::var("EGDBG").is_ok() && start.position % 64 == 0 {
-            eprintln!("pace {pace:.3} x {:.3} acc {:?}", pace * start.costs.verification.at(0), self.acceptance);
-            for d in 0..3 {
-                eprintln!(
-                    "  d{d} {:?}",
-                    self.followers
-                        .at(d, &self.acceptance)
-                        .iter()
-                        .map(|f| format!("{:.2}@{:.2}", f.count, f.chance))
-                        .collect::<Vec<_>>()
-                );
-            }
-            eprintln!(
-                " lv {:?} ver {:?}",
-                start.costs.level.points().iter().take(6).collect::<Vec<_>>(),
-                start.costs.verification.points().iter().take(6).collect::<Vec<_>>()
-            );
-        }
         self.round.worth.begin(start, pace);
         self.round.nodes.clear();
         self.round.probe = false;
-        self.followers.settle();
     }
 
     fn width(&self) -> usize {
@@ -195,8 +176,107 @@ impl Policy for ExpectedGain {
     }
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
+        let steps = self.round.worth.relative_time(self.round.sent);
+        let paid = self.pace.is_kept_by(round.committed, steps);
+        self.pace.add(round.committed, steps);
+        if round.drafted == 0 {
+            return self.probing.idle();
+        }
+        self.probing.drafted(self.round.probe && !paid);
+        self.followers.fade();
         self.learn(path, round.committed > path.len());
-        self.pace.add(round.committed, self.round.worth.relative_time(self.round.sent));
-        self.probing.observe(self.round.probe, round);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{LIMITS, draft, grower, start};
+    use crate::{Costs, Curve, Grower, Proposal};
+
+    /// A round at these costs with a drafter that gives every node the same children.
+    fn round(grower: &mut Grower, costs: Costs, probs: &[f64]) -> Proposal {
+        draft(grower, &RoundStart { costs, ..start(LIMITS) }, |_| probs.to_vec())
+    }
+
+    /// Rounds of which the target accepts the first `accepted` nodes of the likeliest path.
+    fn rounds(grower: &mut Grower, costs: Costs, probs: &[f64], accepted: usize, count: usize) -> Vec<Proposal> {
+        let one = |_| {
+            let proposal = round(grower, costs, probs);
+            let mut path = Vec::new();
+            while let Some(next) = proposal.tree.child_with(path.last().copied().unwrap_or(0), 0)
+                && path.len() < accepted
+            {
+                path.push(next);
+            }
+            grower.observe(&path, path.len() + 1);
+            proposal
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn costs(level_ms: f64, verification: Curve) -> Costs {
+        Costs::new(Curve::line(level_ms, 0.0), verification)
+    }
+
+    #[test]
+    fn the_dearer_verification_is_the_fewer_nodes_are_sent() {
+        let nodes = |per_node| {
+            let costs = costs(1.0, Curve::line(10.0, per_node));
+            rounds(&mut grower("expected-gain", &[]), costs, &[0.6, 0.2, 0.1], 2, 40)[39].tree.len()
+        };
+        let (free, cheap, dear) = (nodes(0.0), nodes(0.5), nodes(3.0));
+        assert!(free > cheap && cheap > dear, "{free} {cheap} {dear}");
+    }
+
+    #[test]
+    fn the_farther_the_verifier_the_deeper_the_tree() {
+        let depth = |way_ms| {
+            let costs = costs(1.0, Curve::line(way_ms, 0.2));
+            rounds(&mut grower("expected-gain", &[]), costs, &[0.9], 4, 40)[39].tree.depth()
+        };
+        assert!(depth(100.0) > depth(4.0));
+    }
+
+    #[test]
+    fn where_drafting_costs_more_than_verifying_it_is_hardly_tried() {
+        let costs = costs(11.0, Curve::line(10.0, 0.1));
+        let rounds = rounds(&mut grower("expected-gain", &[]), costs, &[0.9, 0.1], 1, 300);
+        let drafted = rounds.iter().filter(|round| round.drafted > 0).count();
+        assert!((1..60).contains(&drafted), "{drafted}");
+    }
+
+    #[test]
+    fn a_hopeless_drafter_is_given_up_and_noticed_when_it_recovers() {
+        let (mut grower, costs) = (grower("expected-gain", &[]), costs(1.0, Curve::line(5.0, 0.3)));
+        let drafted = |rounds: &[Proposal]| rounds.iter().filter(|round| !round.tree.is_empty()).count();
+        rounds(&mut grower, costs, &[0.8, 0.1], 0, 100);
+        assert!(drafted(&rounds(&mut grower, costs, &[0.8, 0.1], 0, 300)) <= 8);
+        rounds(&mut grower, costs, &[0.8, 0.1], 9, 200);
+        assert!(drafted(&rounds(&mut grower, costs, &[0.8, 0.1], 9, 100)) == 100);
+    }
+
+    #[test]
+    fn a_drafter_too_sure_of_itself_gets_shallower_trees() {
+        let (mut grower, costs) = (grower("expected-gain", &[]), costs(1.0, Curve::line(10.0, 0.3)));
+        let trusting = rounds(&mut grower, costs, &[0.95], 16, 60)[59].tree.depth();
+        let wary = rounds(&mut grower, costs, &[0.95], 1, 120)[119].tree.depth();
+        assert!(wary <= 3 && trusting > 6, "{trusting} {wary}");
+    }
+
+    #[test]
+    fn the_same_rounds_give_the_same_trees() {
+        let run = || {
+            let costs = costs(1.0, Curve::line(4.0, 0.4));
+            rounds(&mut grower("expected-gain", &[]), costs, &[0.5, 0.3, 0.1], 1, 80)
+        };
+        assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn beam_and_width_are_maxima() {
+        let costs = costs(0.01, Curve::line(50.0, 0.0));
+        let proposal = round(&mut grower("expected-gain,beam=2,width=3,max_depth=3", &[]), costs, &[0.25; 4]);
+        assert_eq!((proposal.widths, proposal.drafted), (vec![1, 2, 2], 3 + 6 + 6));
     }
 }

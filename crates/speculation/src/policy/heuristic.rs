@@ -1,8 +1,8 @@
 //! `heuristic`: a chain that grows while all of it is accepted (Hugging Face's schedule).
 
-use super::chain::{Chain, StopTest};
+use super::chain::StopTest;
 use super::param::Param;
-use super::registry::{Kind, LENGTH_MAX, chain_depth, max_nodes};
+use super::registry::{ChainKind, LENGTH_MAX, chain_depth, max_nodes};
 use crate::RoundRecord;
 use crate::draft::Draft;
 
@@ -12,13 +12,13 @@ const START: Param = Param::count("start", 5, (1, LENGTH_MAX), "tokens in the fi
 const GROWTH: usize = 2;
 const SHRINKAGE: usize = 1;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ChainKind = ChainKind {
     name: "heuristic",
     about: "a chain that gets 2 tokens longer when all of it was accepted, else 1 shorter",
     params: &[START, max_nodes(64), chain_depth()],
     build: |values| {
         let longest = values.count(&chain_depth());
-        Box::new(Chain(Heuristic { length: values.count(&START).min(longest), longest }))
+        Box::new(Heuristic { length: values.count(&START).min(longest), longest })
     },
 };
 

@@ -1,12 +1,15 @@
 //! Draft policies: which nodes to draft, when to stop, what to send.
 //!
 //! A policy is asked level by level and never sees a model; the [`crate::Grower`] runs it. One
-//! file per policy, one line per policy in [`registry::KINDS`].
+//! file per policy, one line per policy in [`registry::CHAINS`] or [`registry::TREES`].
 
+mod beta_ts;
+mod cali_ts;
 mod cape;
 mod chain;
 mod constant;
 mod drawn;
+mod draws;
 mod eagle2;
 mod expected_gain;
 mod heuristic;
@@ -15,12 +18,15 @@ mod param;
 mod pct;
 mod registry;
 mod spec;
+mod stopping;
 mod svip;
 mod vanilla_tree;
 
 use crate::draft::Draft;
 use crate::{Candidates, Costs, RoundRecord};
 
+pub use beta_ts::BetaBelief;
+pub use cali_ts::CalibratedBelief;
 pub use drawn::{PruningPolicy, drawn_policy_names};
 pub use registry::{policy_help, policy_names};
 pub use spec::{PolicyError, PolicySpec, parse_policy};

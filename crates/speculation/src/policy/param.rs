@@ -47,6 +47,11 @@ impl Param {
         Self { default: None, measurable: true, ..self }
     }
 
+    /// Its line of the help text.
+    pub(super) fn help(&self) -> String {
+        format!("    {}={}: {} ({self})", self.key, Value(self.default), self.about)
+    }
+
     /// The value that `text` names; `None` if it names none that is allowed.
     pub(super) fn parse(&self, text: &str) -> Option<Value> {
         if text == AUTO && self.measurable {
@@ -100,9 +105,16 @@ impl Values {
         Self { params, values: params.iter().map(|param| Value(param.default)).collect() }
     }
 
-    /// Sets the parameter at `index`.
-    pub(super) fn set(&mut self, index: usize, value: Value) {
-        self.values[index] = value;
+    /// Each parameter with its value, in the order of their declaration.
+    pub(super) fn slots(&mut self) -> impl Iterator<Item = (&'static Param, &mut Value)> {
+        self.params.iter().zip(&mut self.values)
+    }
+
+    /// The same values, but that of `param` is `other`'s.
+    pub(super) fn sharing(mut self, param: &Param, other: &Self) -> Self {
+        let shared = Value(other.measurable(param));
+        self.slots().filter(|(own, _)| own.key == param.key).for_each(|(_, value)| *value = shared);
+        self
     }
 
     /// The parameters that are not at their default.

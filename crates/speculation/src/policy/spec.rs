@@ -2,8 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::param::Values;
-use super::registry::{KINDS, Kind, max_depth, max_nodes, policy_names};
+use super::chain::Chain;
+use super::param::{Param, Value, Values};
+use super::registry::{CHAINS, ChainKind, Kind, TREES, max_depth, max_nodes, policy_names};
+use super::stopping::{STOP, Stopping};
 use super::{Limits, Policy};
 
 /// Longest text read as a policy, in bytes.
@@ -52,7 +54,7 @@ pub enum PolicyError {
         /// The policy named.
         policy: &'static str,
         /// The key.
-        key: &'static str,
+        key: String,
     },
     /// A value that is not allowed.
     #[error("{key} of policy {policy} is `{found}`, which is not {allowed}")]
@@ -60,7 +62,7 @@ pub enum PolicyError {
         /// The policy named.
         policy: &'static str,
         /// The key.
-        key: &'static str,
+        key: String,
         /// The value found.
         found: String,
         /// The values allowed.
@@ -71,14 +73,24 @@ pub enum PolicyError {
 /// A policy with its parameters; [`Display`] writes what [`parse_policy`] reads back.
 #[derive(Debug, Clone)]
 pub struct PolicySpec {
-    kind: &'static Kind,
+    form: Form,
     values: Values,
+}
+
+/// What the policy grows.
+#[derive(Debug, Clone)]
+enum Form {
+    Chain(&'static ChainKind),
+    Tree(&'static Kind, Stopping),
 }
 
 impl PolicySpec {
     /// The policy's name.
     pub fn name(&self) -> &'static str {
-        self.kind.name
+        match &self.form {
+            Form::Chain(kind) => kind.name,
+            Form::Tree(kind, _) => kind.name,
+        }
     }
 
     /// The bounds it sets itself.
@@ -88,56 +100,93 @@ impl PolicySpec {
 
     /// The policy of one sequence, knowing nothing of it yet.
     pub fn build(&self) -> Box<dyn Policy> {
-        (self.kind.build)(&self.values)
+        match &self.form {
+            Form::Chain(kind) => Box::new(Chain((kind.build)(&self.values))),
+            Form::Tree(kind, stopping) => stopping.on((kind.build)(&self.values), &self.values),
+        }
     }
 
-    /// Reads one `key=value`.
-    fn set(&mut self, part: &str, seen: &mut Vec<usize>) -> Result<(), PolicyError> {
-        let policy = self.kind.name;
-        let (key, value) = part.split_once('=').ok_or_else(|| PolicyError::Form { policy, found: part.to_owned() })?;
-        let index = self.index_of(key.trim())?;
-        let param = &self.kind.params[index];
-        let key = param.key;
-        if seen.contains(&index) {
-            return Err(PolicyError::Repeated { policy, key });
+    /// The policy of this name, with all its parameters at their defaults.
+    fn named(name: &str) -> Result<Self, PolicyError> {
+        if let Some(kind) = CHAINS.iter().find(|kind| kind.name == name) {
+            return Ok(Self { form: Form::Chain(kind), values: Values::defaults(kind.params) });
         }
-        seen.push(index);
-        let value = value.trim();
-        let parsed = param.parse(value).ok_or_else(|| PolicyError::Value {
-            policy,
-            key,
-            found: value.to_owned(),
-            allowed: param.to_string(),
-        })?;
-        self.values.set(index, parsed);
+        if let Some(kind) = TREES.iter().find(|kind| kind.name == name) {
+            let form = Form::Tree(kind, Stopping::default());
+            return Ok(Self { form, values: Values::defaults(kind.params) });
+        }
+        Err(PolicyError::Unknown { found: name.to_owned(), known: join(policy_names()) })
+    }
+
+    /// Splits `key=value`.
+    fn split<'a>(&self, part: &'a str) -> Result<(&'a str, &'a str), PolicyError> {
+        let split = part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+        split.ok_or_else(|| PolicyError::Form { policy: self.name(), found: part.trim().to_owned() })
+    }
+
+    /// Sets what `key` names to what `text` says.
+    fn set(&mut self, (key, text): (&str, &str)) -> Result<(), PolicyError> {
+        let policy = self.name();
+        let refused = |allowed| PolicyError::Value { policy, key: key.to_owned(), found: text.to_owned(), allowed };
+        if let (STOP, Form::Tree(_, stopping)) = (key, &mut self.form) {
+            return stopping.put(text).ok_or_else(|| refused(Stopping::allowed()));
+        }
+        let (param, value) = self.slot(key)?;
+        *value = param.parse(text).ok_or_else(|| refused(param.to_string()))?;
         Ok(())
     }
 
-    fn index_of(&self, key: &str) -> Result<usize, PolicyError> {
-        let params = self.kind.params;
-        let index = params.iter().position(|param| param.key == key);
-        index.ok_or_else(|| PolicyError::UnknownKey {
-            policy: self.kind.name,
-            found: key.to_owned(),
-            known: join(params.iter().map(|param| param.key)),
-        })
+    /// The parameter that `key` names, and its value.
+    fn slot(&mut self, key: &str) -> Result<(&'static Param, &mut Value), PolicyError> {
+        let policy = self.name();
+        let stop = matches!(self.form, Form::Tree(..)).then(|| STOP.to_owned());
+        let mut known = Vec::new();
+        for (name, param, value) in self.slots() {
+            if name == key {
+                return Ok((param, value));
+            }
+            known.push(name);
+        }
+        known.extend(stop);
+        Err(PolicyError::UnknownKey { policy, found: key.to_owned(), known: known.join(", ") })
+    }
+
+    /// Each parameter that may be set now, by its key; `stop` itself is none.
+    fn slots(&mut self) -> impl Iterator<Item = (String, &'static Param, &mut Value)> {
+        let stopping = match &mut self.form {
+            Form::Chain(_) => None,
+            Form::Tree(_, stopping) => Some(stopping),
+        };
+        let own = self.values.slots().map(|(param, value)| (param.key.to_owned(), param, value));
+        own.chain(stopping.into_iter().flat_map(Stopping::slots))
     }
 }
 
 impl PartialEq for PolicySpec {
     fn eq(&self, other: &Self) -> bool {
-        self.kind.name == other.kind.name && self.values == other.values
+        let stopping = |spec: &Self| match &spec.form {
+            Form::Chain(_) => None,
+            Form::Tree(_, stopping) => Some(stopping.clone()),
+        };
+        self.name() == other.name() && self.values == other.values && stopping(self) == stopping(other)
     }
 }
 
 impl Display for PolicySpec {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind.name)?;
-        self.values.changed().try_for_each(|(key, value)| write!(f, ",{key}={value}"))
+        f.write_str(self.name())?;
+        self.values.changed().try_for_each(|(key, value)| write!(f, ",{key}={value}"))?;
+        match &self.form {
+            Form::Chain(_) => Ok(()),
+            Form::Tree(_, stopping) => write!(f, "{stopping}"),
+        }
     }
 }
 
 /// Reads `name` or `name,key=value,...`; what is not given is at its default.
+///
+/// A tree policy also takes `stop=NAME`, the test of a chain policy that may end its growth, with that policy's
+/// parameters as `stop.KEY=VALUE`, and `every=N`, the levels from one test to the next.
 ///
 /// # Errors
 /// An unknown name or key, a key given twice, a value that is no number or out of range.
@@ -146,6 +195,7 @@ impl Display for PolicySpec {
 /// ```
 /// use espalier_speculation::parse_policy;
 /// assert_eq!(parse_policy("pct,width=4,max_depth=10")?.to_string(), "pct,width=4");
+/// assert_eq!(parse_policy("eagle2,stop.h=0.4,stop=svip")?.to_string(), "eagle2,stop=svip,stop.h=0.4");
 /// # Ok::<_, espalier_speculation::PolicyError>(())
 /// ```
 pub fn parse_policy(text: &str) -> Result<PolicySpec, PolicyError> {
@@ -153,18 +203,24 @@ pub fn parse_policy(text: &str) -> Result<PolicySpec, PolicyError> {
         return Err(PolicyError::TooLong { length: text.len(), limit: TEXT_MAX });
     }
     let mut parts = text.split(',');
-    let kind = find(parts.next().unwrap_or_default().trim())?;
-    let mut spec = PolicySpec { kind, values: Values::defaults(kind.params) };
-    let mut seen = Vec::new();
-    for part in parts {
-        spec.set(part.trim(), &mut seen)?;
-    }
+    let mut spec = PolicySpec::named(parts.next().unwrap_or_default().trim())?;
+    let mut pairs = parts.map(|part| spec.split(part)).collect::<Result<Vec<_>, _>>()?;
+    check_distinct(spec.name(), &pairs)?;
+    // Which of a test's parameters there are is known once the test is.
+    pairs.sort_by_key(|&(key, _)| key != STOP);
+    pairs.into_iter().try_for_each(|pair| spec.set(pair))?;
     Ok(spec)
 }
 
-fn find(name: &str) -> Result<&'static Kind, PolicyError> {
-    let kind = KINDS.iter().find(|kind| kind.name == name);
-    kind.ok_or_else(|| PolicyError::Unknown { found: name.to_owned(), known: join(policy_names()) })
+fn check_distinct(policy: &'static str, pairs: &[(&str, &str)]) -> Result<(), PolicyError> {
+    let mut rest = pairs;
+    while let [(key, _), later @ ..] = rest {
+        if later.iter().any(|(other, _)| other == key) {
+            return Err(PolicyError::Repeated { policy, key: (*key).to_owned() });
+        }
+        rest = later;
+    }
+    Ok(())
 }
 
 fn join(names: impl Iterator<Item = &'static str>) -> String {
@@ -179,6 +235,12 @@ mod tests {
 
     use super::*;
 
+    /// Every policy's name and parameters.
+    fn declared() -> impl Iterator<Item = (&'static str, &'static [Param])> {
+        let chains = CHAINS.iter().map(|kind| (kind.name, kind.params));
+        chains.chain(TREES.iter().map(|kind| (kind.name, kind.params)))
+    }
+
     fn error(text: &str) -> String {
         parse_policy(text).unwrap_err().to_string()
     }
@@ -191,6 +253,15 @@ mod tests {
     }
 
     #[test]
+    fn a_trees_test_is_read_wherever_it_stands() {
+        let spec = parse_policy("eagle2,stop=cali-ts,stop.s_m=0.5,every=2").unwrap();
+        assert_eq!(parse_policy("eagle2,every=2,stop.s_m=0.5,stop=cali-ts,stop.s_s=0.5").unwrap(), spec);
+        assert_ne!(parse_policy("eagle2,stop=cali-ts,every=2").unwrap(), spec);
+        assert_eq!(parse_policy("eagle2,stop=none").unwrap(), parse_policy("eagle2").unwrap());
+        assert_eq!((spec.name(), spec.limits()), ("eagle2", parse_policy("eagle2").unwrap().limits()));
+    }
+
+    #[test]
     fn limits_are_read_like_any_parameter() {
         let limits = parse_policy("constant,max_nodes=7,max_depth=3").unwrap().limits();
         assert_eq!(limits, Limits { max_nodes: 7, max_depth: 3 });
@@ -198,7 +269,14 @@ mod tests {
 
     #[test]
     fn only_what_differs_from_the_default_is_written() {
-        for text in ["constant", "constant,k=8", "pct,leaf_threshold=0.001,ratio=0.25", "opt-tree,delta=auto"] {
+        for text in [
+            "constant",
+            "constant,k=8",
+            "pct,leaf_threshold=0.001,ratio=0.25",
+            "opt-tree,delta=auto",
+            "eagle2,total=40,stop=svip,stop.h=0.4,every=2",
+            "pct,every=3",
+        ] {
             assert_eq!(parse_policy(text).unwrap().to_string(), text);
         }
         assert_eq!(parse_policy("constant,k=5").unwrap().to_string(), "constant");
@@ -209,12 +287,29 @@ mod tests {
         assert_eq!(
             error("best"),
             "unknown policy `best`; there are \
-             constant, heuristic, svip, vanilla-tree, cape, eagle2, opt-tree, pct, expected-gain"
+             constant, heuristic, svip, beta-ts, cali-ts, vanilla-tree, cape, eagle2, opt-tree, pct, expected-gain"
         );
         assert_eq!(error("constant,5"), "`5` in policy constant is not of the form key=value");
         assert_eq!(
             error("constant,width=5"),
             "policy constant has no parameter `width`; it has k, max_nodes, max_depth"
+        );
+        assert_eq!(
+            error("cape,stop=svip,stop.k=5"),
+            "policy cape has no parameter `stop.k`; it has depth, max_nodes, max_depth, every, stop.h, stop.c, stop"
+        );
+        assert_eq!(
+            error("cape,stop=pct"),
+            "stop of policy cape is `pct`, which is not one of constant, heuristic, svip, beta-ts, cali-ts or none"
+        );
+        assert_eq!(
+            error("cape,stop=svip,stop.h=x"),
+            "stop.h of policy cape is `x`, which is not a number from 0 to 100"
+        );
+        assert_eq!(error("cape,every=0"), "every of policy cape is `0`, which is not a whole number from 1 to 64");
+        assert_eq!(
+            error("svip,stop=constant"),
+            "policy svip has no parameter `stop`; it has h, c, max_nodes, max_depth"
         );
         assert_eq!(error("constant,k=5,k=5"), "policy constant was given k twice");
         assert_eq!(error("constant,k=0"), "k of policy constant is `0`, which is not a whole number from 1 to 64");
@@ -234,12 +329,12 @@ mod tests {
 
     #[test]
     fn every_policy_has_both_limits_and_valid_defaults() {
-        for kind in KINDS {
-            let keys: Vec<&str> = kind.params.iter().map(|param| param.key).collect();
-            assert!(keys.contains(&"max_nodes") && keys.contains(&"max_depth"), "{}", kind.name);
-            for param in kind.params {
-                let default = super::super::param::Value(param.default);
-                assert_eq!(param.parse(&default.to_string()), Some(default), "{} of {}", param.key, kind.name);
+        for (name, params) in declared() {
+            let keys: Vec<&str> = params.iter().map(|param| param.key).collect();
+            assert!(keys.contains(&"max_nodes") && keys.contains(&"max_depth"), "{name}");
+            for param in params {
+                let default = Value(param.default);
+                assert_eq!(param.parse(&default.to_string()), Some(default), "{} of {name}", param.key);
             }
         }
     }
@@ -247,15 +342,16 @@ mod tests {
     #[test]
     fn the_help_names_every_policy_and_parameter() {
         let help = super::super::policy_help();
-        for kind in KINDS {
-            assert!(help.contains(kind.name));
-            assert!(kind.params.iter().all(|param| help.contains(&format!("{}=", param.key))));
+        for (name, params) in declared() {
+            assert!(help.contains(name));
+            assert!(params.iter().all(|param| help.contains(&format!("{}=", param.key))));
         }
+        assert!(["stop=none", "every=1", "stop.KEY"].iter().all(|text| help.contains(text)), "{help}");
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(constant|pct|svip)?[,=a-z0-9. -]{0,40}") {
+        fn any_text_is_read_or_refused(text in "(constant|pct|svip)?(,stop=svip)?[,=a-z0-9. -]{0,40}") {
             if let Ok(spec) = parse_policy(&text) {
                 prop_assert_eq!(parse_policy(&spec.to_string()), Ok(spec));
             }

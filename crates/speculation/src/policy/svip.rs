@@ -3,19 +3,19 @@
 //! `1 - sqrt(c H)` estimates a lower bound on the acceptance probability from the entropy `H` of
 //! the draft distribution alone. The paper folds `c` into the threshold; its code does not.
 
-use super::chain::{Chain, StopTest};
+use super::chain::StopTest;
 use super::param::Param;
-use super::registry::{Kind, chain_depth, max_nodes};
+use super::registry::{ChainKind, chain_depth, max_nodes};
 use crate::draft::Draft;
 
 const H: Param = Param::real("h", 0.3, (0.0, 100.0), "greatest sqrt(c * entropy) to go on");
 const C: Param = Param::real("c", 0.15, (0.0, 100.0), "weight of the entropy in nats");
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: ChainKind = ChainKind {
     name: "svip",
     about: "a chain that ends with the first token drawn from an uncertain distribution",
     params: &[H, C, max_nodes(64), chain_depth()],
-    build: |values| Box::new(Chain(Svip { threshold: values.real(&H), weight: values.real(&C) })),
+    build: |values| Box::new(Svip { threshold: values.real(&H), weight: values.real(&C) }),
 };
 
 struct Svip {

@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn nothing_and_a_flat_loss_can_be_drawn() {
-        assert!(!draw(&[]).contains("polyline"));
+        assert!(!draw(&[]).contains("<polyline"));
         let mut flat = entries(3);
         flat.iter_mut().for_each(|entry| entry.loss = 0.5);
         assert!(!draw(&flat).contains("NaN"));

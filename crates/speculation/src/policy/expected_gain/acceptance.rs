@@ -4,19 +4,19 @@
 //! greedy target takes its favourite more often than the favourite's probability says.
 
 /// Upper bounds of the classes of probability that are told apart.
-pub(super) const BOUNDS: [f64; CLASSES] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0];
-pub(super) const CLASSES: usize = 11;
+pub(super) const BOUNDS: [f64; CLASSES] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.997, 1.0];
+pub(super) const CLASSES: usize = 13;
 
 /// Share of its weight that experience keeps in a round.
 const KEEP: f64 = 0.99;
 
-/// Accepted tokens to be expected before what was seen counts half: of a class, and of all
-/// classes together.
-const CLASS_BELIEF: f64 = 2.0;
-const BELIEF: f64 = 4.0;
+/// Accepted tokens to be expected of all classes together, and tokens tried of one class, before
+/// what was seen counts half.
+const BELIEF: f64 = 2.0;
+const CLASS_BELIEF: f64 = 4.0;
 
 /// Nothing is certain.
-const CHANCE_MAX: f64 = 0.995;
+const CHANCE_MAX: f64 = 0.999;
 
 /// Acceptance by class of probability, first children apart from the others.
 #[derive(Debug, Clone, Default)]
@@ -33,24 +33,23 @@ struct Group {
 /// Faded counts of tokens tried.
 #[derive(Debug, Clone, Copy, Default)]
 struct Trials {
+    tried: f64,
+    /// Sum of their draft probabilities.
     expected: f64,
     accepted: f64,
 }
 
 impl Trials {
-    /// Accepted for each one expected, starting from `believed`.
-    fn ratio(&self, believed: f64, belief: f64) -> f64 {
-        (self.accepted + belief * believed) / (self.expected + belief)
-    }
-
-    fn add(&mut self, expected: f64, accepted: bool) {
-        self.expected += expected;
+    fn add(&mut self, prob: f64, accepted: bool) {
+        self.tried += 1.0;
+        self.expected += prob;
         self.accepted += f64::from(u8::from(accepted));
     }
 
     fn fade(&mut self) {
-        self.expected *= KEEP;
-        self.accepted *= KEEP;
+        for count in [&mut self.tried, &mut self.expected, &mut self.accepted] {
+            *count *= KEEP;
+        }
     }
 }
 
@@ -62,10 +61,11 @@ pub(super) fn class_of(prob: f64) -> usize {
 impl Acceptance {
     /// The chance that a child of draft probability `prob` is accepted once its parent is.
     pub(super) fn chance(&self, prob: f64, first: bool) -> f64 {
-        let group = &self.groups[usize::from(first)];
-        let overall = group.all.ratio(1.0, BELIEF);
-        let ratio = group.classes[class_of(prob)].ratio(overall, CLASS_BELIEF);
-        (prob * ratio).min(CHANCE_MAX)
+        let Group { classes, all } = &self.groups[usize::from(first)];
+        let ratio = (all.accepted + BELIEF) / (all.expected + BELIEF);
+        let class = &classes[class_of(prob)];
+        let believed = (prob * ratio).min(CHANCE_MAX);
+        ((class.accepted + CLASS_BELIEF * believed) / (class.tried + CLASS_BELIEF)).min(CHANCE_MAX)
     }
 
     /// A child of draft probability `prob` was tried.
@@ -81,5 +81,50 @@ impl Acceptance {
             group.all.fade();
             group.classes.iter_mut().for_each(Trials::fade);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is known after `rounds` rounds in which tokens of `prob` were accepted each `nth` time.
+    fn after(rounds: usize, prob: f64, nth: usize) -> Acceptance {
+        let mut acceptance = Acceptance::default();
+        for round in 0..rounds {
+            acceptance.fade();
+            acceptance.observe(prob, true, round % nth == 0);
+        }
+        acceptance
+    }
+
+    #[test]
+    fn at_first_the_drafter_is_believed() {
+        for prob in [0.001, 0.3, 0.99] {
+            assert!((Acceptance::default().chance(prob, true) - prob).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_drafter_too_sure_of_itself_is_believed_less_and_a_modest_one_more() {
+        assert!((after(200, 0.9, 3).chance(0.9, true) - 0.33).abs() < 0.05);
+        assert!((after(200, 0.4, 1).chance(0.4, true) - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn what_is_learnt_of_one_class_is_a_first_guess_for_the_others() {
+        let chance = after(200, 0.9, 3).chance(0.6, true);
+        assert!(chance < 0.3, "{chance}");
+    }
+
+    #[test]
+    fn first_children_say_nothing_of_the_others() {
+        assert!((after(200, 0.4, 1).chance(0.4, false) - 0.4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn every_probability_has_a_class_and_nothing_is_certain() {
+        assert_eq!((class_of(0.0), class_of(0.02), class_of(0.021), class_of(1.0)), (0, 0, 1, CLASSES - 1));
+        assert!(after(500, 1.0, 1).chance(1.0, true) < 1.0);
     }
 }

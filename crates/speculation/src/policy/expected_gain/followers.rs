@@ -13,8 +13,8 @@ const KEEP: f64 = 0.97;
 
 /// First children, and others, of each class of probability: what is believed of a node's
 /// children before any is seen.
-const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.02, 0.08, 0.12, 0.12, 0.13, 0.13, 0.12, 0.12, 0.16];
-const OTHERS: [f64; CLASSES] = [1.5, 1.0, 0.8, 0.4, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0];
+const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.02, 0.08, 0.12, 0.12, 0.13, 0.13, 0.12, 0.12, 0.06, 0.05, 0.05];
+const OTHERS: [f64; CLASSES] = [1.5, 1.0, 0.8, 0.4, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
 
 /// Children by group (others, first) and class.
 type Children = [[f64; CLASSES]; 2];
@@ -50,7 +50,7 @@ impl Followers {
     }
 
     /// A round goes by.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn fade(&mut self) {
         for seen in &mut self.depths {
             seen.nodes *= KEEP;
             seen.children.iter_mut().flatten().for_each(|count| *count *= KEEP);
@@ -85,4 +85,54 @@ impl Followers {
 fn middle(class: usize) -> f64 {
     let below = class.checked_sub(1).map_or(0.0, |below| BOUNDS[below]);
     0.5 * (below + BOUNDS[class])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected accepted children of a node at `depth`.
+    fn accepted(followers: &Followers, depth: usize) -> f64 {
+        followers.at(depth, &Acceptance::default()).iter().map(|kind| kind.count * kind.chance).sum()
+    }
+
+    /// Rounds whose nodes at `depth` have one child, of probability `prob`.
+    fn after(rounds: usize, depth: usize, prob: f64) -> Followers {
+        let mut followers = Followers::default();
+        for _ in 0..rounds {
+            followers.fade();
+            followers.expanded(depth, 1.0);
+            followers.followed(depth, 1.0, (prob, true));
+        }
+        followers
+    }
+
+    #[test]
+    fn what_is_believed_of_children_is_possible() {
+        assert!((FIRST.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!((0.5..1.0).contains(&accepted(&Followers::default(), 0)));
+    }
+
+    #[test]
+    fn what_was_seen_is_expected() {
+        assert!((accepted(&after(300, 0, 0.95), 0) - 0.935).abs() < 0.05);
+        assert!(accepted(&after(300, 0, 0.01), 0) < 0.1);
+    }
+
+    #[test]
+    fn a_depth_not_seen_yet_is_like_the_one_above() {
+        let followers = after(300, 1, 0.01);
+        assert!(accepted(&followers, 0) > 0.5);
+        assert!(accepted(&followers, 2) < 0.1 && accepted(&followers, 99) < 0.1);
+    }
+
+    #[test]
+    fn unlikely_nodes_count_little() {
+        let mut followers = after(300, 0, 0.95);
+        for _ in 0..100 {
+            followers.expanded(0, 0.001);
+            followers.followed(0, 0.001, (0.01, true));
+        }
+        assert!(accepted(&followers, 0) > 0.85);
+    }
 }

@@ -28,9 +28,40 @@ impl Pace {
         (self.tokens / self.steps).max(1.0) / costs.verification.at(0).max(f64::MIN_POSITIVE)
     }
 
+    /// Whether a round of so many plain steps that committed `tokens` kept the pace.
+    pub(super) fn is_kept_by(&self, tokens: usize, steps: f64) -> bool {
+        tokens as f64 >= steps * (self.tokens / self.steps).max(1.0)
+    }
+
     /// A round of so many plain steps committed `tokens`.
     pub(super) fn add(&mut self, tokens: usize, steps: f64) {
         self.tokens = KEEP * self.tokens + tokens as f64;
         self.steps = KEEP * self.steps + steps;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Curve;
+
+    fn costs(plain_ms: f64) -> Costs {
+        Costs::new(Curve::line(1.0, 0.0), Curve::line(plain_ms, 0.1))
+    }
+
+    #[test]
+    fn it_is_plain_decodings_at_the_least() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.tokens_per_ms(&costs(4.0)), 0.25);
+        (0..100).for_each(|_| pace.add(1, 3.0));
+        assert_eq!(pace.tokens_per_ms(&costs(4.0)), 0.25);
+    }
+
+    #[test]
+    fn it_follows_the_last_rounds_and_the_load() {
+        let mut pace = Pace::default();
+        (0..200).for_each(|_| pace.add(3, 1.5));
+        assert!((pace.tokens_per_ms(&costs(4.0)) - 0.5).abs() < 1e-3);
+        assert!((pace.tokens_per_ms(&costs(8.0)) - 0.25).abs() < 1e-3);
     }
 }

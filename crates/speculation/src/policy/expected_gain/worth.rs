@@ -55,17 +55,10 @@ impl Worth {
     /// How many nodes of a next level are worth running, and pays for them: those with `chances`
     /// may be, in falling order, each expected to have the children `following`.
     pub(super) fn level(&mut self, chances: &[f64], following: &[Follower]) -> usize {
-        let sent = self.count();
-        let room = self.prices.len() - 1 - sent.min(self.prices.len() - 1);
-        let mut threshold = self.price(sent + 1) - self.price(sent);
-        let first = self.gains(chances, following, threshold);
-        let count: f64 = first.iter().map(|gain| gain.count).sum();
-        let more = (count.round() as usize).clamp(1, room.max(1));
-        threshold = (self.price(sent + more) - self.price(sent)) / more as f64;
-        let gains = self.gains(chances, following, threshold);
+        let threshold = self.threshold(chances, following);
         let (mut best, mut width, mut sum) = (0.0, 0, 0.0);
-        for (index, gain) in gains.iter().enumerate() {
-            sum += gain.worth;
+        for (index, &chance) in chances.iter().enumerate() {
+            sum += Gain::of(chance, following, threshold).worth;
             let net = sum - self.level_price(index + 1);
             if net > best {
                 (best, width) = (net, index + 1);
@@ -77,8 +70,17 @@ impl Worth {
         width
     }
 
-    fn gains(&self, chances: &[f64], following: &[Follower], threshold: f64) -> Vec<Gain> {
-        chances.iter().map(|&chance| Gain::of(chance, following, threshold)).collect()
+    /// The chance from which a child is worth sending: the price of a further node, averaged over
+    /// as many as are to be expected; in a full tree, the chance of the node it would replace.
+    fn threshold(&mut self, chances: &[f64], following: &[Follower]) -> f64 {
+        let sent = self.count();
+        if sent >= self.room() {
+            return sent.checked_sub(1).map_or(f64::INFINITY, |last| self.nodes[last].0);
+        }
+        let price = |more: usize| (self.price(sent + more) - self.price(sent)) / more as f64;
+        let children = chances.iter().map(|&chance| Gain::of(chance, following, price(1)).count);
+        let expected = children.sum::<f64>().round() as usize;
+        price(expected.clamp(1, self.room() - sent))
     }
 
     /// How many of the best nodes are worth sending.
@@ -98,9 +100,14 @@ impl Worth {
     fn sort(&mut self) {
         if !self.sorted {
             self.nodes.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            self.nodes.truncate(self.prices.len().saturating_sub(1));
+            self.nodes.truncate(self.room());
             self.sorted = true;
         }
+    }
+
+    /// The most nodes that may be sent.
+    fn room(&self) -> usize {
+        self.prices.len().saturating_sub(1)
     }
 
     fn price(&self, nodes: usize) -> f64 {
@@ -131,5 +138,67 @@ impl Gain {
             }
         }
         gain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Costs, Limits};
+
+    /// A round at a pace of one token a millisecond, with nodes of these chances.
+    fn worth(level: Curve, verification: Curve, chances: &[f64]) -> Worth {
+        let limits = Limits { max_nodes: 4, max_depth: 8 };
+        let mut worth = Worth::default();
+        let costs = Costs::new(level, verification);
+        worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0);
+        chances.iter().zip(1..).for_each(|(&chance, id)| worth.offer(chance, id));
+        worth
+    }
+
+    const CERTAIN: [Follower; 1] = [Follower { count: 1.0, chance: 1.0 }];
+
+    #[test]
+    fn nodes_are_sent_while_their_chance_pays_for_verifying_them() {
+        let chances = [0.1, 0.9, 0.3, 0.5];
+        let sent = |per_node| worth(Curve::line(0.1, 0.0), Curve::line(1.0, per_node), &chances).best(0);
+        assert_eq!(sent(0.0), [2, 4, 3, 1]);
+        assert_eq!(sent(0.4), [2, 4]);
+        assert_eq!(sent(1.0), []);
+    }
+
+    #[test]
+    fn the_flat_part_of_a_cost_is_used_up() {
+        let mut worth = worth(Curve::line(0.1, 0.0), Curve::knee(1.0, 0.6, 3), &[0.5, 0.4, 0.3, 0.2]);
+        assert_eq!(worth.best(0), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_probe_sends_something_and_nobody_more_than_allowed() {
+        assert_eq!(worth(Curve::line(0.1, 0.0), Curve::line(1.0, 1.0), &[0.5]).best(1), [1]);
+        assert_eq!(worth(Curve::line(0.1, 0.0), Curve::line(1.0, 0.0), &[0.5; 9]).best(0), [1, 2, 3, 4]);
+        assert_eq!(worth(Curve::line(0.1, 0.0), Curve::line(1.0, 0.0), &[]).best(1), []);
+    }
+
+    #[test]
+    fn as_many_nodes_are_run_as_pay_for_it() {
+        let level = |per_node| worth(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
+        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &CERTAIN), 3);
+        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &CERTAIN), 2);
+        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &CERTAIN), 0);
+    }
+
+    #[test]
+    fn in_a_full_tree_a_child_must_beat_the_node_it_replaces() {
+        let full = |chance| worth(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
+        assert_eq!(full(0.3).level(&[0.9], &CERTAIN), 1);
+        assert_eq!(full(0.8).level(&[0.9], &CERTAIN), 0);
+    }
+
+    #[test]
+    fn time_is_counted_in_plain_steps() {
+        let mut worth = worth(Curve::line(0.5, 0.0), Curve::line(2.0, 0.5), &[]);
+        worth.spend(1);
+        assert!((worth.relative_time(2) - 3.5 / 2.0).abs() < 1e-12);
     }
 }
