@@ -127,7 +127,6 @@ impl ExpectedGain {
     /// Learns from each node that the target decided on: those whose parent was accepted.
     fn learn(&mut self, path: &[usize], whole: bool) {
         let last = path.last().copied().unwrap_or(0);
-        self.acceptance.fade();
         for (id, node) in (1..).zip(&self.round.nodes).filter(|(_, node)| node.sent) {
             let reached = node.parent == 0 || path.contains(&node.parent);
             if reached && (whole || node.parent != last) {

@@ -7,8 +7,8 @@
 pub(super) const BOUNDS: [f64; CLASSES] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.997, 1.0];
 pub(super) const CLASSES: usize = 13;
 
-/// Share of its weight that experience keeps in a round.
-const KEEP: f64 = 0.99;
+/// Share of its weight that a token tried keeps when another one is: the last fifty decide.
+const KEEP: f64 = 0.98;
 
 /// Accepted tokens to be expected of all classes together, and tokens tried of one class, before
 /// what was seen counts half.
@@ -41,15 +41,9 @@ struct Trials {
 
 impl Trials {
     fn add(&mut self, prob: f64, accepted: bool) {
-        self.tried += 1.0;
-        self.expected += prob;
-        self.accepted += f64::from(u8::from(accepted));
-    }
-
-    fn fade(&mut self) {
-        for count in [&mut self.tried, &mut self.expected, &mut self.accepted] {
-            *count *= KEEP;
-        }
+        self.tried = KEEP * self.tried + 1.0;
+        self.expected = KEEP * self.expected + prob;
+        self.accepted = KEEP * self.accepted + f64::from(u8::from(accepted));
     }
 }
 
@@ -74,14 +68,6 @@ impl Acceptance {
         group.all.add(prob, accepted);
         group.classes[class_of(prob)].add(prob, accepted);
     }
-
-    /// A round goes by.
-    pub(super) fn fade(&mut self) {
-        for group in &mut self.groups {
-            group.all.fade();
-            group.classes.iter_mut().for_each(Trials::fade);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -92,7 +78,6 @@ mod tests {
     fn after(rounds: usize, prob: f64, nth: usize) -> Acceptance {
         let mut acceptance = Acceptance::default();
         for round in 0..rounds {
-            acceptance.fade();
             acceptance.observe(prob, true, round % nth == 0);
         }
         acceptance
