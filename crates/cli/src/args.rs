@@ -56,6 +56,9 @@ pub(crate) enum Command {
     Golden(Folder),
     /// Check the algorithms against vectors of an independent implementation.
     Vectors(Folder),
+    /// Train a model or a drafter.
+    #[command(subcommand)]
+    Train(crate::train::Train),
     /// Measure.
     #[command(subcommand)]
     Bench(Bench),

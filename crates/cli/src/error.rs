@@ -10,6 +10,7 @@ use espalier_proto::FaultKind;
 use espalier_service_kit::{ShutdownError, TelemetryError};
 use espalier_speculation::{LogitsError, PolicyError, SamplingError, StopStringError};
 use espalier_text::TextError;
+use espalier_trainer::TrainError;
 use espalier_verifier::ConfigError;
 
 /// Why a command did not get to its end.
@@ -37,6 +38,10 @@ pub(crate) enum CliError {
     NobodyGuesses,
     #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
     Tokenizers { drafter: String, target: String },
+    #[error("`{name}` is no size of a model: expected layers, hidden, heads, kv-heads, ffn or context")]
+    Size { name: String },
+    #[error(transparent)]
+    Train(#[from] TrainError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
@@ -71,6 +76,7 @@ impl CliError {
         let asked = match self {
             Self::Client(ClientError::Fault(fault)) => fault.kind == FaultKind::BadInput,
             Self::Client(ClientError::Connect(_)) => true,
+            Self::Train(fault) => fault.is_of_the_request(),
             Self::NoCheckpoint { .. }
             | Self::NoModels
             | Self::Drafter { .. }
@@ -78,6 +84,7 @@ impl CliError {
             | Self::Write { .. }
             | Self::Prompt { .. }
             | Self::Twice { .. }
+            | Self::Size { .. }
             | Self::NobodyGuesses
             | Self::Tokenizers { .. }
             | Self::NoFolders { .. }

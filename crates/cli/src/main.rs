@@ -12,6 +12,7 @@ mod report;
 mod request;
 mod serve;
 mod system;
+mod train;
 mod vectors;
 
 use std::process::ExitCode;
@@ -24,12 +25,24 @@ use espalier_service_kit::Telemetry;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if matches!(args.command, Some(Command::Train(_))) {
+        quieten_candle();
+    }
     match run(args) {
         Ok(verdict) => verdict.into(),
         Err(error) => {
             anstream::eprintln!("{}", report::failure(&error));
             error.exit_code()
         }
+    }
+}
+
+/// Keeps candle's helper threads out of a training's way, unless the environment says otherwise already.
+fn quieten_candle() {
+    let (name, value) = espalier_trainer::CANDLE_THREADS;
+    if std::env::var_os(name).is_none() {
+        // SAFETY: called at the beginning of `main`, before any other thread is started.
+        unsafe { std::env::set_var(name, value) };
     }
 }
 
@@ -40,6 +53,8 @@ enum Verdict {
     Good,
     /// Something is not: exit code 1.
     Bad,
+    /// It was told to stop before its end: exit code 130, as of a shell's child that SIGINT ended.
+    Interrupted,
 }
 
 impl From<bool> for Verdict {
@@ -53,6 +68,7 @@ impl From<Verdict> for ExitCode {
         match verdict {
             Verdict::Good => Self::SUCCESS,
             Verdict::Bad => Self::FAILURE,
+            Verdict::Interrupted => Self::from(130),
         }
     }
 }
@@ -65,6 +81,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Golden(folder)) => golden::run(&folder),
         Some(Command::Vectors(folder)) => vectors::run(&folder),
+        Some(Command::Train(train)) => block_on(train::run(&args.system, &train)),
         Some(Command::Bench(Bench::Kernels(kernels))) => bench::kernels::run(&args.system, &kernels),
         Some(Command::Bench(Bench::Decode(decode))) => block_on(bench::decode::run(&args.system, &decode)),
         Some(Command::Bench(Bench::Policies(policies))) => block_on(bench::policies::run(&args.system, &policies)),

@@ -161,6 +161,14 @@ pub enum TrainError {
 pub type Result<T, E = TrainError> = std::result::Result<T, E>;
 
 impl TrainError {
+    /// Whether it lies in what was asked for, its files included, and not in the course of the training.
+    pub fn is_of_the_request(&self) -> bool {
+        !matches!(
+            self,
+            Self::Write { .. } | Self::NotFinite { .. } | Self::NoGradient { .. } | Self::Model(_) | Self::Tensor(_)
+        )
+    }
+
     pub(crate) fn read(path: &Path, fault: std::io::Error) -> Self {
         Self::Read { path: path.to_owned(), fault }
     }

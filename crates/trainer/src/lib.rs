@@ -32,5 +32,5 @@ pub use recipe::{
     BATCH_MAX, BLOCK_MAX, BaseMethod, DataOptions, EPOCHS_MAX, EarlyExitMethod, EddMethod, LAYERS_MAX, LENGTH_MAX,
     Method, ModelShape, OptimiserOptions, Options, Precision, Recipe, SortedMethod, THREADS_MAX,
 };
-pub use run::{Outcome, resume, train};
+pub use run::{CANDLE_THREADS, Outcome, resume, train};
 pub use target::{TargetCard, fingerprint};

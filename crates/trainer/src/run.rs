@@ -25,6 +25,14 @@ use crate::recipe::{Options, Recipe, THREADS_MAX};
 
 use state::{Progress, State};
 
+/// A variable and the value that the environment should give it before the first tensor operation of a process that
+/// trains.
+///
+/// Parts of a batch are computed side by side, one on each thread. candle would have helpers of its own take part in every
+/// larger operation and spin until the last of them is done, which costs more than it saves: on two busy processors a
+/// step took four times as long. Results do not depend on it.
+pub const CANDLE_THREADS: (&str, &str) = ("CANDLE_NUM_THREADS", "1");
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {

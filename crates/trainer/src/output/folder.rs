@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use candle_core::{DType, Tensor};
+use serde::Serialize;
 
 use super::log::Validation;
 use super::tensors::write_tensors;
@@ -29,7 +30,7 @@ const COMPANIONS: [&str; 5] = [
 ];
 
 /// What a finished run came to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
     /// Steps done.
     pub steps: usize,

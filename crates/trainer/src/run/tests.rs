@@ -13,7 +13,6 @@ use tempfile::TempDir;
 
 use super::{Outcome, Run, resume, train};
 use crate::error::TrainError;
-use crate::objective::Objective;
 use crate::observer::{Blind, Observer, Plan, Speed};
 use crate::output::{Entry, Summary, Validation};
 use crate::recipe::{

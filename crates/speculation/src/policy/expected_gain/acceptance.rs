@@ -7,8 +7,8 @@
 pub(super) const BOUNDS: [f64; CLASSES] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.997, 1.0];
 pub(super) const CLASSES: usize = 13;
 
-/// Share of its weight that a token tried keeps when another one is: the last fifty decide.
-const KEEP: f64 = 0.98;
+/// Share of its weight that a token tried keeps when another one is: the last hundred decide.
+const KEEP: f64 = 0.99;
 
 /// Accepted tokens to be expected of all classes together, and tokens tried of one class, before
 /// what was seen counts half.
