@@ -224,7 +224,7 @@ mod tests {
             let costs = costs(1.0, Curve::line(10.0, per_node));
             rounds(&mut grower("expected-gain", &[]), costs, &[0.6, 0.2, 0.1], 2, 40)[39].tree.len()
         };
-        let (free, cheap, dear) = (nodes(0.0), nodes(0.1), nodes(3.0));
+        let (free, cheap, dear) = (nodes(0.0), nodes(0.1), nodes(30.0));
         assert!(free > cheap && cheap > dear, "{free} {cheap} {dear}");
     }
 
