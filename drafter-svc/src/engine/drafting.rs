@@ -29,6 +29,20 @@ pub(crate) struct Step {
     pub(crate) logits: Logits,
 }
 
+/// Most rows of a first level that is a level's cost: more read a prompt, or what was committed while nothing was drafted.
+const LEVEL_ROWS_MAX: usize = 8;
+
+impl Step {
+    /// Whether its time says what a level costs.
+    pub(crate) fn is_level(&self) -> bool {
+        match self.logits {
+            Logits::All => true,
+            Logits::Last => self.rows.len() <= LEVEL_ROWS_MAX,
+            Logits::None => false,
+        }
+    }
+}
+
 /// A sequence. It travels to the engine's thread with each job and back with the proposal.
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,

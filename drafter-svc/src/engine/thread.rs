@@ -106,7 +106,9 @@ impl Turns<'_> {
         for (segment, (mut job, step)) in running.into_iter().enumerate() {
             match job.drafting.absorb(&step, |row| output.logits(segment, row)) {
                 Ok(()) => {
-                    job.drafting.costs.observe_level(step.rows.len(), begun.elapsed());
+                    if step.is_level() {
+                        job.drafting.costs.observe_level(step.rows.len(), begun.elapsed());
+                    }
                     jobs.push(job);
                 }
                 Err(error) => drop(job.home.send(Err(error))),

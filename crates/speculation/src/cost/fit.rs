@@ -51,6 +51,10 @@ const UPSET: f64 = 0.2;
 /// Share of its weight that a measurement loses in the mean when a new one arrives.
 const FADE: f64 = 0.08;
 
+/// Share of its way back that the mean drifts while nothing is measured: at most one round in sixteen is spent on finding
+/// out again that the mean was right.
+const REST: f64 = 0.005;
+
 /// No step is free, whatever a coarse clock says.
 const LEAST_MS: f64 = 1e-3;
 
@@ -106,6 +110,14 @@ impl Fit {
         self.mean_ms
     }
 
+    /// Lets the mean drift towards what was believed at first: nothing was measured lately, maybe because an unlucky mean
+    /// spoke against it.
+    pub(super) fn rest(&mut self) {
+        if self.measured {
+            self.mean_ms += (self.prior.at(1) - self.mean_ms) * REST;
+        }
+    }
+
     /// The cost as it stands.
     pub(super) fn curve(&self) -> Curve {
         if self.count == 0 {
@@ -136,8 +148,8 @@ impl Fit {
         if !self.measured {
             let speed = ms / self.cost(&self.effects(place));
             self.shape = self.shape.map(|ms| (ms * speed).max(LEAST_MS));
+            self.mean_ms = ms;
         }
-        self.mean_ms = ms;
         for i in 0..PARTS {
             self.believed[i] = std::array::from_fn(|j| self.prior_covariance(i, j));
         }

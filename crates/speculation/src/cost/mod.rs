@@ -107,6 +107,9 @@ impl CostModel {
     /// The verification of a tree of `nodes` nodes took this long, from sending the tree to
     /// having its outcome.
     pub fn observe_verification(&mut self, nodes: usize, took: Duration) {
+        if nodes == 0 {
+            self.level.rest();
+        }
         if nodes <= NODES_MAX {
             self.verification.add(nodes, took);
         }
@@ -246,6 +249,16 @@ mod tests {
         (0..50).for_each(|_| model.observe_verification(8, ms(2.0)));
         (0..50).for_each(|_| model.observe_verification(8, ms(20.0)));
         assert!((model.costs().verification_ms - 20.0).abs() < 2.0);
+    }
+
+    #[test]
+    fn an_unlucky_beginning_is_forgotten_while_nothing_is_drafted() {
+        let mut model = seeded();
+        model.expect_levels(SMALL.map(|(rows, exact)| (rows, ms(exact))));
+        (0..20).for_each(|_| model.observe_level(1, ms(5.0)));
+        assert!(model.costs().ratio() > 1.0);
+        (0..1000).for_each(|_| model.observe_verification(0, ms(0.86)));
+        assert!(model.costs().ratio() < 0.5);
     }
 
     #[test]
