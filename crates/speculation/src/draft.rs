@@ -32,8 +32,6 @@ struct DraftNode {
 pub struct Expansion {
     /// Confidence and entropy of the distribution.
     pub shape: Shape,
-    /// Probability of all its children together.
-    pub covered: f64,
     /// The predicted chance that the target takes the token drafted here: [`Candidates::predicted`].
     pub predicted: Option<f64>,
 }
@@ -149,18 +147,17 @@ impl Draft {
     /// Drops all kept nodes but the `n` best.
     pub(crate) fn trim(&mut self, n: usize) {
         let kept = self.best(self.kept(), n);
-        for (id, node) in (1..).zip(&mut self.nodes) {
-            node.kept = kept.binary_search(&id).is_ok();
+        self.nodes.iter_mut().for_each(|node| node.kept = false);
+        for id in kept {
+            self.nodes[id - 1].kept = true;
         }
     }
 }
 
 impl Expansion {
-    /// What `candidates`, of which the first `fan_out` become children, tell.
-    pub(crate) fn of(candidates: &Candidates, fan_out: usize) -> Self {
-        let children = candidates.tokens().iter().take(fan_out);
-        let covered = children.map(|&(_, prob)| prob).sum();
-        Self { shape: candidates.shape(), covered, predicted: candidates.predicted() }
+    /// What `candidates` tell.
+    pub(crate) fn of(candidates: &Candidates) -> Self {
+        Self { shape: candidates.shape(), predicted: candidates.predicted() }
     }
 }
 

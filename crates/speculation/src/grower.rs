@@ -1,6 +1,9 @@
 //! Grows a sequence's tree level by level, under its policy and within its limits.
 
-use crate::draft::{Draft, Expansion, keep_best};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::draft::{Draft, Expansion};
 use crate::tree::{MAX_TREE_NODES, Node, Tree};
 use crate::{Candidates, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
 
@@ -170,15 +173,39 @@ impl Grower {
     /// The children of the frontier, at most as many as the policy allows in one level.
     fn new_level(&mut self, candidates: &[Candidates]) -> Vec<Node> {
         let width = self.policy.width();
-        let mut level = Vec::new();
-        for (&id, candidates) in self.frontier.iter().zip(candidates) {
-            let fan_out = self.policy.fan_out(candidates).min(width);
-            self.draft.expanded(id, Expansion::of(candidates, fan_out));
-            let children = candidates.tokens().iter().take(fan_out);
-            level.extend(children.map(|&candidate| self.draft.child(id, candidate)));
+        let fan_out = |candidates| self.policy.fan_out(candidates).min(width);
+        let mut counts: Vec<usize> = candidates.iter().map(|node| fan_out(node).min(node.tokens().len())).collect();
+        self.shrink(candidates, &mut counts);
+        let mut level = Vec::with_capacity(counts.iter().sum());
+        for ((&id, candidates), count) in self.frontier.iter().zip(candidates).zip(counts) {
+            self.draft.expanded(id, Expansion::of(candidates));
+            level.extend(candidates.tokens()[..count].iter().map(|&candidate| self.draft.child(id, candidate)));
         }
-        keep_best(&mut level, self.policy.level_max(), |node| node.path_prob);
         level
+    }
+
+    /// Lowers each frontier node's number of children until the level holds no more than the policy wants: its best.
+    ///
+    /// Candidates come best first, so the best of a level are the first few of each node; they are found by merging,
+    /// without looking at the others.
+    fn shrink(&self, candidates: &[Candidates], counts: &mut [usize]) {
+        let most = self.policy.level_max();
+        if counts.iter().sum::<usize>() <= most {
+            return;
+        }
+        let next = |parent: usize, taken: usize, count: usize| {
+            let prob = candidates[parent].tokens()[..count].get(taken)?.1;
+            Some(Best { path_prob: self.draft.path_prob(self.frontier[parent]) * prob, parent })
+        };
+        let mut heads: BinaryHeap<Best> =
+            counts.iter().enumerate().filter_map(|(i, &count)| next(i, 0, count)).collect();
+        let mut taken = vec![0; counts.len()];
+        for _ in 0..most {
+            let Some(Best { parent, .. }) = heads.pop() else { break };
+            taken[parent] += 1;
+            heads.extend(next(parent, taken[parent], counts[parent]));
+        }
+        counts.copy_from_slice(&taken);
     }
 
     fn next_frontier(&mut self) -> Vec<usize> {
@@ -192,6 +219,33 @@ impl Grower {
         frontier
     }
 }
+
+/// The best child of a frontier node that was not taken yet; the greatest has the greatest `path_prob`, equals by position.
+struct Best {
+    path_prob: f64,
+    /// The parent's place in the frontier.
+    parent: usize,
+}
+
+impl Ord for Best {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.path_prob.total_cmp(&other.path_prob).then(other.parent.cmp(&self.parent))
+    }
+}
+
+impl PartialOrd for Best {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Best {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Best {}
 
 /// The tree of the draft nodes `kept`, which are in order; orphans are left out.
 fn send(draft: &Draft, kept: Vec<usize>) -> Proposal {

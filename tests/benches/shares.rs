@@ -1,0 +1,168 @@
+//! What the arithmetic around the models costs beside the models themselves, on the shipped ones.
+//!
+//! - Choosing and building a tree of 64 nodes (`tree/POLICY`) is to cost under 5 % of one draft pass (`draft pass`).
+//! - Deciding what survives of it (`acceptance/MODE`) is to cost under 1 % of its verification (`verification`).
+//!
+//! Distributions and logits are real: recorded once while `small` drafts for `medium`, then replayed.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use espalier_model::{Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_speculation::{
+    Candidates, CostModel, Costs, Curve, Grower, Limits, PolicySpec, RoundStart, Sampler, Token, Tree, parse_policy,
+    walk,
+};
+use espalier_tests::{model, prompts, sampling};
+
+const NODES: usize = 64;
+
+/// Policies with parameters by which they send 64 nodes.
+const POLICIES: [&str; 5] = [
+    "constant,k=64,max_depth=64",
+    "eagle2,total=64",
+    "opt-tree,n=64",
+    "pct,ratio=0.002,leaf_threshold=0",
+    "expected-gain",
+];
+
+const TEMPERATURES: [(&str, f64); 2] = [("greedy", 0.0), ("coupled", 0.8)];
+
+/// A model that has read a text but for its last token.
+struct Reader {
+    decoder: Decoder,
+    work: Workspace,
+    cache: KvCache,
+}
+
+impl Reader {
+    fn new(name: &str, text: &[Token]) -> Self {
+        let checkpoint = Checkpoint::open(model(name)).unwrap();
+        let decoder = Decoder::load(&checkpoint, &LoadOptions::default()).unwrap();
+        let cache = decoder.new_cache();
+        let mut reader = Self { decoder, work: Workspace::new(2), cache };
+        reader.run(&Row::chain(text, 0), Logits::None);
+        reader.cache.keep_path(&(0..text.len()).collect::<Vec<_>>()).unwrap();
+        reader
+    }
+
+    /// Appends rows and gives the logits of those that want some.
+    fn run(&mut self, rows: &[Row], logits: Logits) -> Vec<Vec<f32>> {
+        let count = if matches!(logits, Logits::None) { 0 } else { rows.len() };
+        let segment = Segment { cache: &mut self.cache, rows, logits };
+        let output = self.decoder.forward(&mut self.work, &mut [segment], Depth::default()).unwrap();
+        (0..count).map(|row| output.logits(0, row).to_vec()).collect()
+    }
+
+    /// Runs rows as often as wanted: nothing of them is kept.
+    fn pass(&mut self, rows: &[Row]) {
+        let segment = Segment { cache: &mut self.cache, rows, logits: Logits::All };
+        black_box(self.decoder.forward(&mut self.work, &mut [segment], Depth::default()).unwrap());
+        self.cache.keep_path(&[]).unwrap();
+    }
+}
+
+/// A round in which every further node pays, so that all policies fill their trees.
+fn round(text: &[Token]) -> RoundStart {
+    let costs = Costs::new(Curve::line(0.001, 0.0), Curve::line(100.0, 0.0));
+    let limits = Limits { max_nodes: NODES, max_depth: NODES };
+    RoundStart { costs, limits, position: text.len() as u64 - 1, seed: 0 }
+}
+
+/// What the drafter said at each level while a policy grew its tree.
+struct Recording {
+    spec: PolicySpec,
+    start: RoundStart,
+    levels: Vec<Vec<Candidates>>,
+}
+
+impl Recording {
+    fn of(policy: &str, drafter: &mut Reader, text: &[Token]) -> Self {
+        let spec = parse_policy(policy).unwrap();
+        let mut sampler = Sampler::new(sampling(0.0, 0), text, &[]);
+        let (mut grower, start) = (Grower::new(&spec, vec![]), round(text));
+        let mut ran = HashMap::from([(0, 0)]);
+        let mut levels = Vec::new();
+        grower.begin_round(&start);
+        while let Some(frontier) = grower.frontier().map(<[usize]>::to_vec) {
+            let rows: Vec<Row> = frontier.iter().map(|&id| row(&grower, &ran, id, text)).collect();
+            let first = drafter.cache.tail_len();
+            let logits = drafter.run(&rows, Logits::All);
+            ran.extend(frontier.iter().copied().zip(first..));
+            let width = grower.width();
+            let level: Vec<Candidates> = logits.iter().map(|row| sampler.rank(row, &[], width).unwrap()).collect();
+            grower.extend(&level).unwrap();
+            levels.push(level);
+        }
+        drafter.cache.keep_path(&[]).unwrap();
+        Self { spec, start, levels }
+    }
+
+    /// The policy's own work: everything but the models.
+    fn replay(&self) -> Tree {
+        let mut grower = Grower::new(&self.spec, vec![]);
+        grower.begin_round(&self.start);
+        for level in &self.levels {
+            black_box(grower.frontier());
+            grower.extend(level).unwrap();
+        }
+        grower.finish().tree
+    }
+}
+
+/// The row of draft node `id`, 0 being the root.
+fn row(grower: &Grower, ran: &HashMap<usize, usize>, id: usize, text: &[Token]) -> Row {
+    match grower.node(id) {
+        Some(node) => Row { token: node.token, parent: ran.get(&node.parent).copied() },
+        None => Row { token: *text.last().unwrap(), parent: None },
+    }
+}
+
+/// The rows of a verification: the root and all nodes.
+fn rows_of(tree: &Tree, text: &[Token]) -> Vec<Row> {
+    let nodes = tree.nodes().iter().map(|node| Row { token: node.token, parent: Some(node.parent) });
+    std::iter::once(Row { token: *text.last().unwrap(), parent: None }).chain(nodes).collect()
+}
+
+fn shares(criterion: &mut Criterion) {
+    let (prompt, answer) = prompts("medium").into_iter().max_by_key(|(prompt, _)| prompt.len()).unwrap();
+    let text = [prompt, answer].concat();
+    let text = &text[..text.len().min(256)];
+    let read = &text[..text.len() - 1];
+    let (mut drafter, mut target) = (Reader::new("small", read), Reader::new("medium", read));
+
+    let root = [Row { token: *text.last().unwrap(), parent: None }];
+    criterion.bench_function("draft pass", |bencher| bencher.iter(|| drafter.pass(&root)));
+    let logits = drafter.run(&root, Logits::All).remove(0);
+    drafter.cache.keep_path(&[]).unwrap();
+    for (mode, temperature) in TEMPERATURES {
+        let mut sampler = Sampler::new(sampling(temperature, 0), text, &[]);
+        let name = format!("ranking a node's children/{mode}");
+        criterion.bench_function(&name, |bencher| bencher.iter(|| sampler.rank(black_box(&logits), &[], 10)));
+    }
+    for policy in POLICIES {
+        let recording = Recording::of(policy, &mut drafter, text);
+        assert_eq!(recording.replay().len(), NODES, "{policy}");
+        let name = format!("tree/{policy}");
+        criterion.bench_function(&name, |bencher| bencher.iter(|| recording.replay()));
+    }
+    let mut costs = CostModel::default();
+    costs.observe_level(1, std::time::Duration::from_millis(1));
+    criterion.bench_function("tree/costs of a round", |bencher| bencher.iter(|| costs.costs()));
+
+    let recording = Recording::of("eagle2,total=64", &mut drafter, text);
+    let tree = recording.replay();
+    let rows = rows_of(&tree, text);
+    criterion.bench_function("verification", |bencher| bencher.iter(|| target.pass(&rows)));
+    let logits = target.run(&rows, Logits::All);
+    for (mode, temperature) in TEMPERATURES {
+        let mut sampler = Sampler::new(sampling(temperature, 0), text, &[]);
+        let mut decide = || walk(&tree, |node| sampler.decide(&logits[node], &[])).unwrap();
+        criterion.bench_function(&format!("acceptance/{mode}"), |bencher| bencher.iter(&mut decide));
+    }
+}
+
+criterion_group!(benches, shares);
+criterion_main!(benches);
