@@ -116,6 +116,13 @@ impl Draft {
         self.expansion(self.node(best)?.parent)
     }
 
+    /// Starts over, with the memory of the last round.
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        self.widths.clear();
+        (self.newest, self.root) = (0, None);
+    }
+
     /// Starts a level: `width` nodes were run.
     pub(crate) fn begin_level(&mut self, width: usize) {
         self.widths.push(width);

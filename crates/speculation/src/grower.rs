@@ -96,7 +96,7 @@ impl Grower {
     /// Starts a round; what an unfinished one drafted is forgotten.
     pub fn begin_round(&mut self, start: &RoundStart) {
         self.limits = self.own_limits.min(start.limits);
-        self.draft = Draft::default();
+        self.draft.clear();
         self.policy.begin(&RoundStart { limits: self.limits, ..*start });
         self.frontier = self.next_frontier();
     }
@@ -142,12 +142,11 @@ impl Grower {
     /// Ends the round: what to send.
     pub fn finish(&mut self) -> Proposal {
         self.frontier.clear();
-        let draft = std::mem::take(&mut self.draft);
         let max_nodes = self.limits.max_nodes.min(MAX_TREE_NODES);
-        let mut kept = self.policy.keep(&draft);
+        let mut kept = self.policy.keep(&self.draft);
         kept.sort_unstable();
         kept.dedup();
-        let proposal = send(&draft, draft.best(kept.into_iter(), max_nodes));
+        let proposal = send(&self.draft, self.draft.best(kept.into_iter(), max_nodes));
         let counts = RoundRecord {
             drafted: proposal.drafted,
             verified: proposal.tree.len(),

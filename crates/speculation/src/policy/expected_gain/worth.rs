@@ -26,13 +26,19 @@ impl Worth {
         self.prices.clear();
         self.prices.extend((0..=start.limits.max_nodes).map(|nodes| pace * start.costs.verification.at(nodes)));
         self.nodes.clear();
+        self.sorted = true;
         self.spent = 0.0;
     }
 
     /// Takes a drafted node into account.
     pub(super) fn offer(&mut self, chance: f64, id: usize) {
-        self.nodes.push((chance, id));
-        self.sorted = false;
+        // Of equals the older one stays, so nobody below the last of a full tree gets in.
+        let enters =
+            !self.sorted || self.nodes.len() < self.room() || self.nodes.last().is_some_and(|last| chance > last.0);
+        if enters {
+            self.nodes.push((chance, id));
+            self.sorted = false;
+        }
     }
 
     /// Pays for a level of `width` nodes.
