@@ -222,7 +222,7 @@ async fn a_verifier_describes_itself_and_hands_out_its_tokenizer() {
     let card = VerifierCard::try_from(card).unwrap();
     assert_eq!((card.name.as_str(), card.context, card.tree_nodes_max), ("tiny", 2048, 9));
     assert_eq!(card.end_tokens, [2]);
-    assert_eq!(card.costs.iter().map(|cost| cost.rows).collect::<Vec<_>>(), [1, 2, 4, 8, 16]);
+    assert_eq!(card.costs.iter().map(|cost| cost.rows).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32]);
 
     let mut pieces = client.fetch_tokenizer(pb::FetchTokenizerRequest {}).await.unwrap().into_inner();
     let mut collector = TokenizerCollector::default();
