@@ -1,5 +1,8 @@
 //! Tree attention: every row sees the committed positions, its ancestors in the tail, and itself.
 //!
+//! Most positions lie in the slots of the same number and are seen by all rows: these are *shared*. What follows them is
+//! each row's own path.
+//!
 //! A task handles one key/value head for a few rows of one sequence. Scores against all slots come from the product
 //! kernel; each row then picks those of its own path, in the order of positions, and the weighted sum of values walks
 //! positions in the same order. A row's result therefore depends on its path alone: not on what else is in the tail,
@@ -38,11 +41,11 @@ impl AttentionShape {
 /// One sequence in a layer: what it has cached, and where its new rows stand.
 pub(crate) struct Context<'a> {
     pub(crate) cache: &'a LayerCache,
-    /// Positions committed before this forward pass.
-    pub(crate) committed: usize,
-    /// Committed positions and tail rows, the new ones included.
+    /// Positions before this one lie in the slots of the same number, and all rows see them.
+    pub(crate) shared: usize,
+    /// One more than the last slot that any row sees.
     pub(crate) slots: usize,
-    /// For each new row the slots of its path through the tail, itself last.
+    /// For each row the slots of its path from the shared positions on, itself last.
     pub(crate) paths: &'a [Vec<Run>],
 }
 
@@ -86,8 +89,8 @@ impl Task<'_> {
             let sums = zeros(&mut scratch.sums, heads.count() * value_stride);
             heads.score(queries, scores);
             heads.weigh(scores);
-            heads.sum_committed(scores, sums, value_stride);
-            heads.sum_tail(scores, sums, value_stride);
+            heads.sum_shared(scores, sums, value_stride);
+            heads.sum_paths(scores, sums, value_stride);
             for (q, sum) in sums.chunks_exact(value_stride).enumerate() {
                 let (row, head) = (q / shape.group(), self.kv_head * shape.group() + q % shape.group());
                 emit(row, head, &sum[..shape.head_dim]);
@@ -121,11 +124,11 @@ impl Heads<'_> {
 
     /// The first position that the row with path `path` sees.
     fn first_seen(&self, path: &[Run]) -> usize {
-        let position = self.task.context.committed + path.iter().map(|run| run.len).sum::<usize>() - 1;
+        let position = self.task.context.shared + path.iter().map(|run| run.len).sum::<usize>() - 1;
         self.shape.window.map_or(0, |window| (position + 1).saturating_sub(window))
     }
 
-    /// The first committed position that any row sees, rounded down to a block.
+    /// The first position that any row sees, rounded down to a block.
     fn first_block(&self) -> usize {
         self.paths().iter().map(|path| self.first_seen(path)).min().unwrap_or(0) / BLOCK
     }
@@ -165,14 +168,14 @@ impl Heads<'_> {
     }
 
     /// Turns each query's scores into weights that sum to one, indexed by *position*: unseen positions weigh nothing,
-    /// and the scores of the row's own path through the tail follow the committed ones.
+    /// and the scores of the row's own path follow the shared ones.
     fn weigh(&self, scores: &mut [f32]) {
-        let (committed, group) = (self.task.context.committed, self.shape.group());
+        let (shared, group) = (self.task.context.shared, self.shape.group());
         for (q, scores) in scores.chunks_exact_mut(self.stride).enumerate() {
             let path = &self.paths()[q / group];
-            let mut end = committed;
+            let mut end = shared;
             for run in path {
-                // Slots of a path rise and start at `committed` or later, so `run.slot >= end`.
+                // Slots of a path rise and start at `shared` or later, so `run.slot >= end`.
                 scores.copy_within(run.slot..run.slot + run.len, end);
                 end += run.len;
             }
@@ -184,23 +187,23 @@ impl Heads<'_> {
         }
     }
 
-    /// Adds the committed values, shared by all rows.
-    fn sum_committed(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
-        let committed = self.task.context.committed;
-        for block in self.first_block()..committed.div_ceil(BLOCK) {
+    /// Adds the values that all rows share.
+    fn sum_shared(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
+        let shared = self.task.context.shared;
+        for block in self.first_block()..shared.div_ceil(BLOCK) {
             let from = block * BLOCK;
-            let depth = (committed - from).min(BLOCK);
+            let depth = (shared - from).min(BLOCK);
             self.sum_run(&weights[from..], Run { slot: from, len: depth }, sums, (self.count(), value_stride));
         }
     }
 
-    /// Adds the values of each row's own path through the tail.
-    fn sum_tail(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
+    /// Adds the values of each row's own path.
+    fn sum_paths(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
         let group = self.shape.group();
         for (row, path) in self.paths().iter().enumerate() {
             let (weights, first) = (&weights[row * group * self.stride..], self.first_seen(path));
             let sums = &mut sums[row * group * value_stride..];
-            let mut position = self.task.context.committed;
+            let mut position = self.task.context.shared;
             for part in path.iter().flat_map(|&run| within_blocks(run)) {
                 let unseen = first.saturating_sub(position).min(part.len);
                 let seen = Run { slot: part.slot + unseen, len: part.len - unseen };

@@ -7,7 +7,7 @@ use crate::error::{ModelError, Result};
 use crate::files::{read_text, required};
 use crate::weights::Weights;
 
-const CONFIG: &str = "config.json";
+pub(crate) const CONFIG: &str = "config.json";
 const GENERATION: &str = "generation_config.json";
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
@@ -24,11 +24,20 @@ impl Checkpoint {
     /// Reads `config.json`, and `generation_config.json` where there is one. The weights are not touched yet.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         let dir = dir.into();
-        let path = dir.join(CONFIG);
-        let config = required(read_text(&path, CONFIG_BYTES_MAX)?, &dir, CONFIG)?;
+        let config = Self::read_config(&dir)?;
+        Self::of_config(dir, &config)
+    }
+
+    /// The text of a folder's `config.json`.
+    pub(crate) fn read_config(dir: &Path) -> Result<String> {
+        required(read_text(&dir.join(CONFIG), CONFIG_BYTES_MAX)?, dir, CONFIG)
+    }
+
+    /// A folder whose model is described by this text.
+    pub(crate) fn of_config(dir: PathBuf, config: &str) -> Result<Self> {
         let generation = read_text(&dir.join(GENERATION), CONFIG_BYTES_MAX)?;
-        let config = ModelConfig::parse(&config, generation.as_deref());
-        let config = config.map_err(|fault| ModelError::Config { path, fault })?;
+        let config = ModelConfig::parse(config, generation.as_deref());
+        let config = config.map_err(|fault| ModelError::Config { path: dir.join(CONFIG), fault })?;
         Ok(Self { dir, config })
     }
 

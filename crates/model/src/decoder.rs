@@ -100,6 +100,13 @@ impl NormLayer {
         Ok(Self { kind, weight: floats(&raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
     }
 
+    /// Normalises one row onto the end of `rows`.
+    pub(crate) fn append(&self, kernels: &Kernels, x: &[f32], rows: &mut Vec<f32>) {
+        let from = rows.len();
+        rows.resize(from + x.len(), 0.0);
+        self.apply(kernels, x, &mut rows[from..]);
+    }
+
     /// Normalises one row.
     pub(crate) fn apply(&self, kernels: &Kernels, x: &[f32], out: &mut [f32]) {
         let eps = self.kind.eps as f32;
@@ -233,11 +240,21 @@ impl Decoder {
     pub fn load_with_progress(
         checkpoint: &Checkpoint,
         options: &LoadOptions,
-        mut progress: impl FnMut(usize, usize),
+        progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let config = checkpoint.config.clone();
-        let mut raw = RawModel::load(&config, &checkpoint.weights()?, options.layers)?;
-        if options.format == WeightFormat::F32 {
+        let raw = RawModel::load(&config, &checkpoint.weights()?, options.layers)?;
+        Self::pack(config, raw, options.format, progress)
+    }
+
+    /// Packs tensors of the shapes that `config` implies.
+    pub(crate) fn pack(
+        config: ModelConfig,
+        mut raw: RawModel,
+        format: WeightFormat,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        if format == WeightFormat::F32 {
             raw.widen()?;
         }
         let mut arena = Arena::default();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use espalier_speculation::LogitsError;
 
 use crate::config::ConfigFault;
+use crate::draft::DraftFault;
 
 /// A failure of loading or running a model.
 ///
@@ -45,6 +46,14 @@ pub enum ModelError {
         path: PathBuf,
         /// The rule that it breaks.
         fault: ConfigFault,
+    },
+    /// A drafter's folder does not say what it must, or does not suit the target.
+    #[error("{}: {fault}", folder.display())]
+    Draft {
+        /// The drafter's folder.
+        folder: PathBuf,
+        /// What is wrong.
+        fault: DraftFault,
     },
     /// A JSON file other than the configuration is malformed.
     #[error("{}: {fault}", path.display())]
@@ -120,6 +129,20 @@ pub enum ModelError {
         /// The number in the model.
         available: usize,
     },
+    /// Exits that are not a rising list of layers.
+    #[error("exits {exits:?} must rise within the model's {layers} layers, and there must be one")]
+    Exits {
+        /// The layers after which rows would leave.
+        exits: Vec<usize>,
+        /// The number in the model.
+        layers: usize,
+    },
+    /// Only what has one layer can know positions by hidden states.
+    #[error("hidden states are read by a model of one layer, but this one has {layers}")]
+    NotOneLayer {
+        /// The number in the model.
+        layers: usize,
+    },
     /// A forward pass was given no rows.
     #[error("a forward pass needs at least one token")]
     NoTokens,
@@ -172,6 +195,14 @@ pub enum ModelError {
         /// Rows in the tail.
         rows: usize,
     },
+    /// A row would run deeper than the one it follows, of which no state was kept to catch up from.
+    #[error("a row cannot run through {needed} layers after one that has been through {found}")]
+    Shallow {
+        /// Layers that the earlier row has been through.
+        found: usize,
+        /// Layers that it would need.
+        needed: usize,
+    },
     /// Rows to keep are not a path of the tail.
     #[error("tail row {row} of {rows} does not continue the path to keep")]
     NotAPath {
@@ -179,6 +210,15 @@ pub enum ModelError {
         row: usize,
         /// Rows in the tail.
         rows: usize,
+    },
+    /// A predictor was asked about a step that no round has.
+    #[error("the steps of a round are counted from 1, not from 0")]
+    NoStep,
+    /// A number that must be finite is not.
+    #[error("{what} is not finite")]
+    NotFinite {
+        /// What it is.
+        what: &'static str,
     },
     /// Logits that no token can be chosen from, as weights that are not finite give.
     #[error(transparent)]

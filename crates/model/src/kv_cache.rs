@@ -5,6 +5,8 @@
 //! each layer and key/value head, keys lie transposed (head_dim, BLOCK), so that one query meets many keys in one
 //! vector, and values as rows (BLOCK, padded head_dim).
 
+use std::ops::Range;
+
 use crate::error::ModelError;
 use crate::kernels::LANES;
 
@@ -42,11 +44,13 @@ impl CacheShape {
     }
 }
 
-/// A row of the tail.
-#[derive(Clone, Copy, Debug)]
-struct TailRow {
-    parent: Option<usize>,
-    depth: usize,
+/// How far the row of a slot has run.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    /// Layers that hold its key and value.
+    layers: usize,
+    /// The residual stream after them, as long as it may be needed to go on; else empty.
+    state: Vec<f32>,
 }
 
 /// A run of slots that lie side by side.
@@ -62,12 +66,15 @@ pub struct KvCache {
     shape: CacheShape,
     blocks: Vec<Box<[f32]>>,
     committed: usize,
-    tail: Vec<TailRow>,
+    /// For each tail row the one that it follows; none for a child of the last committed token.
+    tail: Vec<Option<usize>>,
+    /// Of every slot. A row never runs deeper than the one it follows.
+    progress: Vec<Progress>,
 }
 
 impl KvCache {
     pub(crate) fn new(shape: CacheShape) -> Self {
-        Self { shape, blocks: Vec::new(), committed: 0, tail: Vec::new() }
+        Self { shape, blocks: Vec::new(), committed: 0, tail: Vec::new(), progress: Vec::new() }
     }
 
     /// Positions that are part of the sequence.
@@ -85,7 +92,7 @@ impl KvCache {
         self.shape.context - self.slots()
     }
 
-    /// Bytes held.
+    /// Bytes of keys and values held.
     pub fn bytes(&self) -> usize {
         self.blocks.len() * self.shape.block_len() * size_of::<f32>()
     }
@@ -110,31 +117,81 @@ impl KvCache {
         Ok(())
     }
 
-    /// Appends a row to the tail and returns its position in the sequence. `parent` is an earlier tail row, or none
-    /// for a child of the last committed token.
-    pub(crate) fn push(&mut self, parent: Option<usize>) -> Result<usize, ModelError> {
-        let depth = match parent {
-            None => 0,
-            Some(p) => self.tail.get(p).ok_or(ModelError::TailRow { row: p, rows: self.tail.len() })?.depth + 1,
-        };
-        self.tail.push(TailRow { parent, depth });
-        Ok(self.committed + depth)
+    /// Appends a row to the tail. `parent` is an earlier tail row, or none for a child of the last committed token.
+    pub(crate) fn push(&mut self, parent: Option<usize>) -> Result<(), ModelError> {
+        if let Some(row) = parent.filter(|&parent| parent >= self.tail.len()) {
+            return Err(ModelError::TailRow { row, rows: self.tail.len() });
+        }
+        self.tail.push(parent);
+        self.progress.push(Progress::default());
+        Ok(())
     }
 
-    /// The slots of tail row `row` and its ancestors in the tail, oldest first, as runs.
-    pub(crate) fn path(&self, row: usize) -> Vec<Run> {
+    /// Appends rows to the tail, parents first.
+    pub(crate) fn append(&mut self, parents: impl ExactSizeIterator<Item = Option<usize>>) -> Result<(), ModelError> {
+        self.reserve(parents.len())?;
+        parents.into_iter().try_for_each(|parent| self.push(parent))
+    }
+
+    /// Refuses rows in the last slots, `new`, whose ancestors have not been through `layers`.
+    pub(crate) fn check_ancestors(&self, new: Range<usize>, layers: usize) -> Result<(), ModelError> {
+        let followed = new.clone().filter_map(|slot| self.parent_slot(slot)).filter(|slot| *slot < new.start);
+        match followed.map(|slot| self.progress[slot].layers).find(|found| *found < layers) {
+            Some(found) => Err(ModelError::Shallow { found, needed: layers }),
+            None => Ok(()),
+        }
+    }
+
+    /// The slot of the row that the one in `slot` follows.
+    fn parent_slot(&self, slot: usize) -> Option<usize> {
+        match slot.checked_sub(self.committed).and_then(|row| self.tail[row]) {
+            Some(parent) => Some(self.committed + parent),
+            None => slot.min(self.committed).checked_sub(1),
+        }
+    }
+
+    /// The slots of the row in `slot` and its ancestors from position `shared` on, oldest first, as runs. `shared` is at
+    /// most the number of committed positions.
+    pub(crate) fn path(&self, slot: usize, shared: usize) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
-        let mut at = Some(row);
-        while let Some(i) = at {
-            let slot = self.committed + i;
+        let mut at = Some(slot);
+        while let Some(slot) = at.filter(|&slot| slot >= self.committed) {
             match runs.last_mut() {
                 Some(run) if run.slot == slot + 1 => *run = Run { slot, len: run.len + 1 },
                 _ => runs.push(Run { slot, len: 1 }),
             }
-            at = self.tail[i].parent;
+            at = self.parent_slot(slot);
+        }
+        if let Some(last) = at.filter(|&slot| slot >= shared) {
+            runs.push(Run { slot: shared, len: last + 1 - shared });
         }
         runs.reverse();
         runs
+    }
+
+    /// The slots of the row in `slot` and its ancestors, youngest first, as far as they have not been through `layers`.
+    pub(crate) fn behind(&self, slot: usize, layers: usize) -> impl Iterator<Item = usize> {
+        let upwards = std::iter::successors(Some(slot), |&slot| self.parent_slot(slot));
+        upwards.take_while(move |&slot| self.progress[slot].layers < layers)
+    }
+
+    /// The layers that the row in `slot` has been through, and the residual stream after them where it was kept.
+    pub(crate) fn progress(&self, slot: usize) -> (usize, &[f32]) {
+        let Progress { layers, state } = &self.progress[slot];
+        (*layers, state)
+    }
+
+    /// Notes that the row in `slot` has been through `layers`, with its residual stream there, or nothing to keep none.
+    pub(crate) fn advance(&mut self, slot: usize, layers: usize, state: &[f32]) {
+        let progress = &mut self.progress[slot];
+        progress.layers = layers;
+        progress.state.clear();
+        // A committed row at the last layer has nowhere to go on to.
+        if slot >= self.committed || layers < self.shape.layers {
+            progress.state.extend_from_slice(state);
+        } else {
+            progress.state = Vec::new();
+        }
     }
 
     /// Commits the tail rows `path`, root side first, and drops all others.
@@ -144,7 +201,7 @@ impl KvCache {
     pub fn keep_path(&mut self, path: &[usize]) -> Result<(), ModelError> {
         let mut parent = None;
         for &row in path {
-            if self.tail.get(row).is_none_or(|r| r.parent != parent) {
+            if self.tail.get(row).is_none_or(|of| *of != parent) {
                 return Err(ModelError::NotAPath { row, rows: self.tail.len() });
             }
             parent = Some(row);
@@ -153,18 +210,27 @@ impl KvCache {
             // A parent precedes its children, so `from >= to` and nothing still needed is overwritten.
             if from != to {
                 self.copy(self.committed + from, self.committed + to);
+                self.progress.swap(self.committed + from, self.committed + to);
             }
         }
-        self.committed += path.len();
-        self.tail.clear();
+        let kept = self.committed..self.committed + path.len();
+        self.committed = kept.end;
+        self.forget_tail();
+        let done = self.progress[kept].iter_mut().filter(|progress| progress.layers == self.shape.layers);
+        done.for_each(|progress| progress.state = Vec::new());
         Ok(())
     }
 
     /// Forgets the tail and every position from `len` on.
     pub fn roll_back_to(&mut self, len: usize) {
-        self.tail.clear();
         self.committed = self.committed.min(len);
+        self.forget_tail();
         self.blocks.truncate(self.committed.div_ceil(BLOCK).max(1));
+    }
+
+    fn forget_tail(&mut self) {
+        self.tail.clear();
+        self.progress.truncate(self.committed);
     }
 
     /// Copies one slot over another, in all layers.
@@ -292,7 +358,7 @@ mod tests {
         for i in 0..8 {
             append(&mut cache, if i < 2 { None } else { Some(i - 2) }, 100.0 + i as f32);
         }
-        assert_eq!(cache.path(7), [63, 65, 67, 69].map(|slot| Run { slot, len: 1 }));
+        assert_eq!(cache.path(69, 62), [63, 65, 67, 69].map(|slot| Run { slot, len: 1 }));
         cache.keep_path(&[1, 3, 5, 7]).unwrap();
         assert_eq!(tags(&mut cache)[60..], [60.0, 61.0, 101.0, 103.0, 105.0, 107.0]);
     }
@@ -301,7 +367,40 @@ mod tests {
     fn a_chain_is_one_run() {
         let mut cache = cache();
         (0..5_usize).for_each(|i| append(&mut cache, i.checked_sub(1), i as f32));
-        assert_eq!(cache.path(4), [Run { slot: 0, len: 5 }]);
+        assert_eq!(cache.path(4, 0), [Run { slot: 0, len: 5 }]);
+    }
+
+    #[test]
+    fn a_path_begins_after_the_shared_positions() {
+        let mut cache = cache();
+        (0..5_usize).for_each(|i| append(&mut cache, i.checked_sub(1), i as f32));
+        cache.keep_path(&[0, 1, 2, 3, 4]).unwrap();
+        append(&mut cache, None, 5.0);
+        append(&mut cache, None, 6.0);
+        append(&mut cache, Some(1), 7.0);
+        assert_eq!(cache.path(7, 5), [Run { slot: 6, len: 2 }]);
+        assert_eq!(cache.path(7, 2), [Run { slot: 2, len: 3 }, Run { slot: 6, len: 2 }]);
+        assert_eq!(cache.path(3, 1), [Run { slot: 1, len: 3 }]);
+    }
+
+    #[test]
+    fn rows_that_lag_behind_are_found_along_the_path() {
+        let mut cache = cache();
+        for (parent, layers) in [(None, 2), (Some(0), 1), (Some(1), 1), (Some(0), 2)] {
+            cache.push(parent).unwrap();
+            cache.advance(cache.slots() - 1, layers, &[layers as f32]);
+        }
+        let behind = |cache: &KvCache, slot| cache.behind(slot, 2).collect::<Vec<_>>();
+        assert_eq!((behind(&cache, 2), behind(&cache, 3)), (vec![2, 1], vec![]));
+        cache.reserve(4).unwrap();
+        cache.keep_path(&[0, 1, 2]).unwrap();
+        cache.push(None).unwrap();
+        assert_eq!(behind(&cache, 3), [3, 2, 1]);
+        // What cannot run deeper needs no state.
+        assert_eq!((cache.progress(0), cache.progress(1)), ((2, &[][..]), (1, &[1.0][..])));
+        cache.roll_back_to(1);
+        cache.push(None).unwrap();
+        assert_eq!(behind(&cache, 1), [1]);
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //! [`Checkpoint`] reads a folder; [`Decoder`] packs its weights and runs rows of many sequences in one forward pass,
 //! each row attending to its own path through a tree; [`KvCache`] keeps the accepted path. Logits are the same bits
 //! however many rows or threads share the pass. [`Reference`] is the slow, readable oracle.
+//!
+//! [`DraftModel`] opens the drafters of the papers, whatever their kind: it is a [`Decoder`] that rows may leave after
+//! several layers ([`Decoder::forward_exits`]), that reads another model's hidden states ([`Decoder::append_states`]), or
+//! that shares another's first layers. [`Predictor`] says how likely a target is to take what one of them drafts.
 
 mod activation;
 mod arena;
@@ -12,8 +16,11 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod disjoint;
+mod draft;
 mod error;
+mod exits;
 mod files;
+mod fingerprint;
 mod forward;
 mod golden;
 mod kernels;
@@ -21,20 +28,28 @@ mod kv_cache;
 mod linear;
 mod machine;
 mod names;
+mod pass;
 mod pool;
+mod predictor;
 mod raw_model;
 mod reference;
 mod rope;
+mod states;
 mod weights;
 
 pub use checkpoint::Checkpoint;
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::{Decoder, LoadOptions, WeightFormat};
+pub use draft::{DraftConfig, DraftFault, DraftKind, DraftModel, TargetCard};
 pub use error::{ModelError, Result};
+pub use exits::AtExit;
+pub use fingerprint::fingerprint;
 pub use forward::{Depth, Logits, Output, ROWS_MAX, Row, Segment, Workspace};
 pub use golden::{Comparison, Golden, Matrix, TOLERANCE, Tap};
 pub use kv_cache::{BLOCK, KvCache};
+pub use predictor::{PREDICTOR_STEPS, Predictor, PredictorConfig, PredictorKind, normalise_state};
 pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
 pub use reference::{Reference, ReferenceOutput};
 pub use rope::RotaryTable;
+pub use states::States;
 pub use weights::Weights;

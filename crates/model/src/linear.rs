@@ -106,8 +106,20 @@ impl Linear {
         x: &[f32],
         emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
     ) {
-        let rows = x.len() / self.inputs;
-        pool.run(self.outputs.div_ceil(PANEL), &|panel| {
+        self.forward_from(0, (pool, kernels), x, emit);
+    }
+
+    /// The same for the panels from that of output `output` on, whose outputs before it are computed too.
+    pub(crate) fn forward_from(
+        &self,
+        output: usize,
+        (pool, kernels): (&mut Pool, &Kernels),
+        x: &[f32],
+        emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
+    ) {
+        let (rows, skipped) = (x.len() / self.inputs, output / PANEL);
+        pool.run(self.outputs.div_ceil(PANEL) - skipped, &|panel| {
+            let panel = panel + skipped;
             let first = panel * PANEL;
             let width = PANEL.min(self.outputs - first);
             for from in (0..rows).step_by(ROWS_AT_ONCE) {

@@ -91,19 +91,33 @@ impl RawModel {
             let available = config.layers;
             return Err(ModelError::Layers { asked: layers, available });
         }
-        let names = Names::of(config.family);
         let reader = Reader { config, weights };
-        let head = || reader.linear(names.head, config.vocab, config.hidden, false);
         Ok(Self {
-            embedding: reader.weight(names.embedding, &[config.vocab, config.hidden])?,
+            embedding: reader.embedding()?,
             layers: (0..layers).map(|layer| RawLayer::load(config, weights, layer)).collect::<Result<_>>()?,
-            final_norm: reader.norm(names.final_norm)?,
-            head: if config.tied { None } else { Some(head()?) },
+            final_norm: reader.final_norm()?,
+            head: if config.tied { None } else { Some(reader.head()?) },
         })
     }
-}
 
-impl RawModel {
+    /// Loads the embedding and the first `shared` layers of one model, and on top of them the first layer, the norm and
+    /// the head of another.
+    pub(crate) fn load_stacked(
+        below: (&ModelConfig, &Weights),
+        shared: usize,
+        top: (&ModelConfig, &Weights),
+    ) -> Result<Self> {
+        let layers = (0..shared).map(|layer| RawLayer::load(below.0, below.1, layer));
+        let top_layer = std::iter::once_with(|| RawLayer::load(top.0, top.1, 0));
+        let [below, top] = [below, top].map(|(config, weights)| Reader { config, weights });
+        Ok(Self {
+            embedding: below.embedding()?,
+            layers: layers.chain(top_layer).collect::<Result<_>>()?,
+            final_norm: top.final_norm()?,
+            head: Some(top.head()?),
+        })
+    }
+
     /// Turns every matrix into f32, exactly.
     pub fn widen(&mut self) -> Result<()> {
         for layer in &mut self.layers {
@@ -160,6 +174,18 @@ impl Reader<'_> {
     fn bias(&self, name: &str, width: usize, present: bool) -> Result<Option<Tensor>> {
         let load = || self.weights.tensor(&format!("{name}.bias"), &[width]);
         present.then(load).transpose()
+    }
+
+    fn embedding(&self) -> Result<Tensor> {
+        self.weight(Names::of(self.config.family).embedding, &[self.config.vocab, self.config.hidden])
+    }
+
+    fn final_norm(&self) -> Result<RawNorm> {
+        self.norm(Names::of(self.config.family).final_norm)
+    }
+
+    fn head(&self) -> Result<RawLinear> {
+        self.linear(Names::of(self.config.family).head, self.config.vocab, self.config.hidden, false)
     }
 
     fn norm(&self, name: &str) -> Result<RawNorm> {

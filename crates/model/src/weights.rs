@@ -152,7 +152,8 @@ struct ShardIndex {
     weight_map: HashMap<String, String>,
 }
 
-fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
+/// The files that hold a folder's weights, in order of their names.
+pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let single = folder.join(SINGLE);
     if single.is_file() {
         return Ok(vec![single]);

@@ -138,7 +138,7 @@ pub enum TrainError {
         /// What the parser said.
         fault: serde_json::Error,
     },
-    /// A drafter that was made for another target, or for another kind of decoding.
+    /// A drafter that does not suit its target.
     #[error("{} {what}", folder.display())]
     Drafter {
         /// The drafter's folder.

@@ -29,8 +29,7 @@ pub use error::{Result, TrainError};
 pub use observer::{Blind, Observer, Plan, Speed};
 pub use output::{Entry, ExitScore, Summary, Validation};
 pub use recipe::{
-    BATCH_MAX, BLOCK_MAX, BaseMethod, DataOptions, EPOCHS_MAX, EarlyExitMethod, EddMethod, LAYERS_MAX, LENGTH_MAX,
-    Method, ModelShape, OptimiserOptions, Options, Precision, Recipe, SortedMethod, THREADS_MAX,
+    BATCH_MAX, BLOCK_MAX, BaseMethod, CaliTsMethod, DataOptions, EPOCHS_MAX, EarlyExitMethod, EddMethod, LAYERS_MAX,
+    LENGTH_MAX, Method, ModelShape, OptimiserOptions, Options, Precision, Recipe, SortedMethod, THREADS_MAX,
 };
 pub use run::{CANDLE_THREADS, Outcome, resume, train};
-pub use target::{TargetCard, fingerprint};

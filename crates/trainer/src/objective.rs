@@ -1,11 +1,14 @@
 //! What is trained, and towards what: one objective a file.
 
 mod base;
+mod cali_ts;
 mod distribution;
 mod dual_block;
 mod early_exit;
 mod edd;
 mod loss;
+#[cfg(test)]
+mod serving_tests;
 mod sorted;
 #[cfg(test)]
 mod tests;
@@ -99,5 +102,6 @@ pub(crate) fn open(method: &Method, setting: &Setting) -> Result<Box<dyn Objecti
         Method::Sorted(method) => Box::new(sorted::Sorted::open(method, setting)?),
         Method::Edd(method) => Box::new(edd::Edd::open(method, setting)?),
         Method::EarlyExit(method) => Box::new(early_exit::EarlyExit::open(method, setting)?),
+        Method::CaliTs(method) => Box::new(cali_ts::CaliTs::open(method, setting)?),
     })
 }

@@ -43,6 +43,8 @@ pub enum Method {
     Edd(EddMethod),
     /// EESD's early exit: one layer on top of the target's first ones.
     EarlyExit(EarlyExitMethod),
+    /// EESD's predictor of acceptance, for a drafter and a target that are there.
+    CaliTs(CaliTsMethod),
 }
 
 /// `base`: cross-entropy on the next token.
@@ -133,6 +135,15 @@ pub struct EarlyExitMethod {
     pub shared_layers: usize,
 }
 
+/// `cali-ts` (EESD): the cross-entropy of whether the target agrees with what the drafter says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaliTsMethod {
+    /// The checkpoint of the target, which runs frozen.
+    pub target: PathBuf,
+    /// The folder of the drafter, of any kind, which runs frozen.
+    pub drafter: PathBuf,
+}
+
 impl Method {
     /// The method's name on the command line.
     pub fn name(&self) -> &'static str {
@@ -141,6 +152,7 @@ impl Method {
             Self::Sorted(_) => "sorted",
             Self::Edd(_) => "edd",
             Self::EarlyExit(_) => "early-exit",
+            Self::CaliTs(_) => "cali-ts",
         }
     }
 
@@ -151,13 +163,14 @@ impl Method {
             Self::Sorted(method) => &method.init,
             Self::Edd(method) => &method.target,
             Self::EarlyExit(method) => &method.target,
+            Self::CaliTs(method) => &method.target,
         }
     }
 
     /// The highest learning rate unless told otherwise: the papers' for `edd` and `early-exit`, where a paper names one.
     pub fn learning_rate(&self) -> f64 {
         match self {
-            Self::Base(_) | Self::EarlyExit(_) => 1e-3,
+            Self::Base(_) | Self::EarlyExit(_) | Self::CaliTs(_) => 1e-3,
             Self::Sorted(_) => 3e-4,
             Self::Edd(_) => 1e-4,
         }
@@ -297,7 +310,7 @@ impl Recipe {
 impl Method {
     fn check(&self) -> Result<()> {
         match self {
-            Self::Base(BaseMethod::Checkpoint(_)) => Ok(()),
+            Self::Base(BaseMethod::Checkpoint(_)) | Self::CaliTs(_) => Ok(()),
             Self::Base(BaseMethod::Scratch { shape, .. }) => count("layers", shape.layers, LAYERS_MAX),
             Self::Sorted(SortedMethod { layers, exits, .. }) => {
                 count("layers", *layers, LAYERS_MAX)?;

@@ -1,18 +1,15 @@
 //! The frozen target: what it computes for a batch, and what names it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Output, Row, Segment, Workspace};
+use espalier_model::{
+    Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Output, Row, Segment, States, TargetCard, Workspace,
+    fingerprint,
+};
 use espalier_text::Tokenizer;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::data::{Batch, Span};
-use crate::error::{Result, TrainError};
+use crate::error::Result;
 
 /// Rows of one forward pass: enough to be busy with, few enough to stay in the caches. A text is never divided.
 const PASS_ROWS: usize = 1024;
@@ -36,22 +33,55 @@ impl Target {
     /// Loads a target, or its first layers.
     pub(crate) fn load(checkpoint: &Checkpoint, layers: Option<usize>) -> Result<Self> {
         let options = LoadOptions { layers, ..LoadOptions::default() };
-        Ok(Self { decoder: Decoder::load(checkpoint, &options)?, idle: Mutex::default() })
+        Ok(Self::of(Decoder::load(checkpoint, &options)?))
+    }
+
+    /// A model that is loaded already.
+    pub(crate) fn of(decoder: Decoder) -> Self {
+        Self { decoder, idle: Mutex::default() }
     }
 
     /// Runs every text of a batch: the states after layer `tapped` (from 1), and logits if they are wanted, in which case
     /// all layers are run.
     pub(crate) fn see(&self, batch: &Batch, tapped: usize, logits: Logits) -> Result<Seen> {
-        let (positions, config) = (batch.rows() * batch.length(), self.decoder.config());
-        let wanted = if logits == Logits::None { 0 } else { config.vocab };
-        let mut seen = Seen { states: vec![0.0; positions * config.hidden], logits: vec![0.0; positions * wanted] };
-        let idle = self.idle().pop();
-        let mut pass = Pass { decoder: &self.decoder, work: idle.unwrap_or_else(|| Workspace::new(1)), tapped, logits };
+        let mut seen = self.nothing_seen(batch, logits);
+        let mut pass = Pass { decoder: &self.decoder, work: self.workspace(), tapped, logits };
         for spans in passes(batch.spans()) {
             pass.run(batch, spans, &mut seen)?;
         }
         self.idle().push(pass.work);
         Ok(seen)
+    }
+
+    /// Runs every text of a batch in blocks, as a drafter of one layer that reads hidden states does in its rounds: before
+    /// a position's block, which begins at `starts` of its text, stand the `states` (positions, hidden) of another model.
+    pub(crate) fn see_in_blocks(&self, batch: &Batch, starts: &[usize], states: &[f32]) -> Result<Seen> {
+        let mut seen = self.nothing_seen(batch, Logits::All);
+        let mut pass = Pass { decoder: &self.decoder, work: self.workspace(), tapped: 1, logits: Logits::All };
+        for span in batch.spans() {
+            let mut cache = self.decoder.new_cache();
+            let mut first = batch.first_of(span);
+            for block in starts[first..first + span.length].chunk_by(|a, b| a == b) {
+                pass.block(batch, &mut cache, (first, block.len()), &mut seen)?;
+                let hidden = self.decoder.config().hidden;
+                let states = &states[first * hidden..(first + block.len()) * hidden];
+                self.decoder.append_states(&mut pass.work, &mut [States { cache: &mut cache, states }])?;
+                first += block.len();
+            }
+        }
+        self.idle().push(pass.work);
+        Ok(seen)
+    }
+
+    fn nothing_seen(&self, batch: &Batch, logits: Logits) -> Seen {
+        let (positions, config) = (batch.rows() * batch.length(), self.decoder.config());
+        let wanted = if logits == Logits::None { 0 } else { config.vocab };
+        Seen { states: vec![0.0; positions * config.hidden], logits: vec![0.0; positions * wanted] }
+    }
+
+    fn workspace(&self) -> Workspace {
+        let idle = self.idle().pop();
+        idle.unwrap_or_else(|| Workspace::new(1))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Workspace>> {
@@ -69,6 +99,23 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
+    /// Runs the tokens of a block, whose first stands at `first` of the batch, and leaves them in the tail.
+    fn block(
+        &mut self,
+        batch: &Batch,
+        cache: &mut KvCache,
+        (first, length): (usize, usize),
+        seen: &mut Seen,
+    ) -> Result<()> {
+        let rows = Row::chain(&batch.tokens()[first..first + length], 0);
+        let mut segments = [Segment { cache, rows: &rows, logits: self.logits }];
+        let depth = Depth { exit_after: None, taps: &[self.tapped] };
+        let output = self.decoder.forward(&mut self.work, &mut segments, depth)?;
+        copy(&mut seen.states, first, length, |row| output.tap(0, 0, row));
+        copy(&mut seen.logits, first, length, |row| Output::logits(&output, 0, row));
+        Ok(())
+    }
+
     fn run(&mut self, batch: &Batch, spans: &[Span], seen: &mut Seen) -> Result<()> {
         let (tapped, logits) = (self.tapped, self.logits);
         let tokens = |span: &Span| &batch.tokens()[batch.first_of(span)..][..span.length];
@@ -113,81 +160,21 @@ fn passes(spans: &[Span]) -> impl Iterator<Item = &[Span]> {
     })
 }
 
-/// What names a target: a drafter that reads its hidden states is of no use to another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetCard {
-    /// The name of its folder, for people.
-    pub name: String,
-    /// SHA-256 over its configuration and weights, in hexadecimal.
-    pub fingerprint: String,
-    /// Its tokenizer's fingerprint.
-    pub tokenizer: String,
-    /// Its number of layers.
-    pub layers: usize,
-    /// The width of its residual stream.
-    pub hidden_size: usize,
+/// The card of a checkpoint, whose weights are read for it.
+pub(crate) fn card(checkpoint: &Checkpoint) -> Result<TargetCard> {
+    Ok(TargetCard {
+        name: checkpoint.name().to_owned(),
+        fingerprint: fingerprint(&checkpoint.dir)?,
+        tokenizer: Tokenizer::open(&checkpoint.dir)?.fingerprint().to_owned(),
+        layers: checkpoint.config.layers,
+        hidden_size: checkpoint.config.hidden,
+    })
 }
 
-impl TargetCard {
-    /// The card of a checkpoint, whose weights are read for it.
-    pub(crate) fn of(checkpoint: &Checkpoint) -> Result<Self> {
-        Ok(Self {
-            name: checkpoint.name().to_owned(),
-            fingerprint: fingerprint(&checkpoint.dir)?,
-            tokenizer: Tokenizer::open(&checkpoint.dir)?.fingerprint().to_owned(),
-            layers: checkpoint.config.layers,
-            hidden_size: checkpoint.config.hidden,
-        })
-    }
-
-    /// What a model card says of the target.
-    pub(crate) fn about(&self) -> Vec<(String, String)> {
-        let lines = [("target", &self.name), ("target's fingerprint", &self.fingerprint)];
-        lines.map(|(key, value)| (key.to_owned(), value.clone())).to_vec()
-    }
-}
-
-/// The shards of a checkpoint.
-#[derive(Deserialize)]
-struct ShardIndex {
-    weight_map: BTreeMap<String, String>,
-}
-
-/// SHA-256, in hexadecimal, over `config.json` and the weight files of a checkpoint folder, in order of their names.
-///
-/// # Errors
-/// Files that are missing, unreadable or, in the case of an index, malformed.
-pub fn fingerprint(folder: &Path) -> Result<String> {
-    let mut hasher = Sha256::new();
-    for name in ["config.json".to_owned()].into_iter().chain(weight_files(folder)?) {
-        update(&mut hasher, &folder.join(name))?;
-    }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn weight_files(folder: &Path) -> Result<BTreeSet<String>> {
-    const SINGLE: &str = "model.safetensors";
-    if folder.join(SINGLE).is_file() {
-        return Ok(BTreeSet::from([SINGLE.to_owned()]));
-    }
-    let path = folder.join("model.safetensors.index.json");
-    let text = std::fs::read(&path).map_err(|fault| TrainError::read(&path, fault))?;
-    let index: ShardIndex = serde_json::from_slice(&text).map_err(|fault| TrainError::Json { path, fault })?;
-    Ok(index.weight_map.into_values().collect())
-}
-
-/// Length first, so that no two lists of files run together alike.
-fn update(hasher: &mut Sha256, path: &Path) -> Result<()> {
-    let unreadable = |fault| TrainError::read(path, fault);
-    let mut file = File::open(path).map_err(unreadable)?;
-    hasher.update(file.metadata().map_err(unreadable)?.len().to_le_bytes());
-    let mut chunk = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut chunk).map_err(unreadable)? {
-            0 => return Ok(()),
-            read => hasher.update(&chunk[..read]),
-        }
-    }
+/// What a model card says of the target.
+pub(crate) fn about(card: &TargetCard) -> Vec<(String, String)> {
+    let lines = [("target", &card.name), ("target's fingerprint", &card.fingerprint)];
+    lines.map(|(key, value)| (key.to_owned(), value.clone())).to_vec()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! frozen.
 
 use candle_core::Tensor;
-use espalier_model::{Checkpoint, Logits, ModelConfig, ModelError, RotaryTable, Weights};
+use espalier_model::{Checkpoint, DraftConfig, Logits, ModelConfig, ModelError, RotaryTable, Weights};
 use serde_json::json;
 
 use super::{Goal, Objective, Prediction, Product, Setting};
@@ -14,10 +14,7 @@ use crate::nn::{Geometry, Head, Layer, Params, Scope, Start, check_family, check
 use crate::output::config;
 use crate::random::Draws;
 use crate::recipe::EarlyExitMethod;
-use crate::target::{Target, TargetCard};
-
-/// How `config.json` names the kind.
-pub(crate) const MODEL_TYPE: &str = "espalier_early_exit";
+use crate::target::{self, Target};
 
 /// The exit, and the target's first layers below it.
 pub(super) struct EarlyExit {
@@ -89,15 +86,10 @@ fn product(method: &EarlyExitMethod, checkpoint: &Checkpoint) -> Result<Product>
     let mut decoder = config::read(&method.target)?;
     config::cut_layers(&mut decoder, 1);
     decoder["tie_word_embeddings"] = json!(false);
-    let card = TargetCard::of(checkpoint)?;
-    let mut about = card.about();
+    let target = target::card(checkpoint)?;
+    let mut about = target::about(&target);
     about.push(("layers shared with the target".to_owned(), method.shared_layers.to_string()));
     about.push(("layer, norm, head".to_owned(), "begun as the target's last, trained".to_owned()));
-    let config = json!({
-        "model_type": MODEL_TYPE,
-        "target": card,
-        "shared_layers": method.shared_layers,
-        "decoder": decoder,
-    });
+    let config = json!(DraftConfig::EarlyExit { target, shared_layers: method.shared_layers, decoder });
     Ok(Product { config, about })
 }

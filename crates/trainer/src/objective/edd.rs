@@ -4,8 +4,8 @@
 //! the layer begins with random weights. The target runs frozen, on the fly.
 
 use candle_core::Tensor;
-use espalier_model::{Checkpoint, Logits, ModelConfig, RotaryTable};
-use serde_json::{Value, json};
+use espalier_model::{Checkpoint, DraftConfig, Logits, ModelConfig, RotaryTable};
+use serde_json::json;
 
 use super::dual_block::{Blocks, dual_block_mask};
 use super::{Distribution, Goal, Objective, Prediction, Product, Setting};
@@ -18,10 +18,7 @@ use crate::nn::{
 use crate::output::config;
 use crate::random::Draws;
 use crate::recipe::EddMethod;
-use crate::target::{Target, TargetCard};
-
-/// How `config.json` names the kind.
-pub(crate) const MODEL_TYPE: &str = "espalier_edd";
+use crate::target::{self, Target};
 
 /// The drafter: what is trained.
 #[derive(Debug)]
@@ -134,8 +131,8 @@ fn default_tap(layers: usize) -> usize {
 fn product(method: &EddMethod, checkpoint: &Checkpoint, tapped: usize) -> Result<Product> {
     let mut decoder = config::read(&method.target)?;
     config::cut_layers(&mut decoder, 1);
-    let card = TargetCard::of(checkpoint)?;
-    let mut about = card.about();
+    let target = target::card(checkpoint)?;
+    let mut about = target::about(&target);
     about.push((
         "embedding, final norm, head".to_owned(),
         if method.freeze_head {
@@ -144,16 +141,11 @@ fn product(method: &EddMethod, checkpoint: &Checkpoint, tapped: usize) -> Result
             "begun as the target's, trained".to_owned()
         },
     ));
-    let config = if method.hidden_states { drafter_config(method, &card, tapped, &decoder) } else { decoder };
+    let block_lengths = [method.block_min, method.block_max];
+    let config = if method.hidden_states {
+        json!(DraftConfig::Edd { target, tapped_layer: tapped, block_lengths, decoder })
+    } else {
+        decoder
+    };
     Ok(Product { config, about })
-}
-
-fn drafter_config(method: &EddMethod, card: &TargetCard, tapped: usize, decoder: &Value) -> Value {
-    json!({
-        "model_type": MODEL_TYPE,
-        "target": card,
-        "tapped_layer": tapped,
-        "block_lengths": [method.block_min, method.block_max],
-        "decoder": decoder,
-    })
 }

@@ -9,9 +9,11 @@ use crate::data::Batch;
 use crate::nn::{Params, Start};
 use crate::optimiser::{AdamW, Gradients};
 use crate::random::{Draws, Purpose};
-use crate::recipe::{BaseMethod, EarlyExitMethod, EddMethod, Method, ModelShape, OptimiserOptions, SortedMethod};
+use crate::recipe::{
+    BaseMethod, CaliTsMethod, EarlyExitMethod, EddMethod, Method, ModelShape, OptimiserOptions, SortedMethod,
+};
 use crate::target::Target;
-use crate::testing::{checkpoint, max_abs, noise, tiny_config};
+use crate::testing::{checkpoint, max_abs, noise, shipped, tiny_config};
 
 fn methods(folder: &std::path::Path) -> Vec<(&'static str, Method)> {
     let edd = EddMethod { block_min: 2, block_max: 4, ..EddMethod::new(folder.to_owned()) };
@@ -25,6 +27,7 @@ fn methods(folder: &std::path::Path) -> Vec<(&'static str, Method)> {
         ("edd, no states", Method::Edd(EddMethod { hidden_states: false, ..edd.clone() })),
         ("edd, no divergence", Method::Edd(EddMethod { divergence: false, ..edd })),
         ("early-exit", Method::EarlyExit(EarlyExitMethod { target: folder.to_owned(), shared_layers: 2 })),
+        ("cali-ts", Method::CaliTs(CaliTsMethod { target: folder.to_owned(), drafter: shipped("small") })),
     ]
 }
 

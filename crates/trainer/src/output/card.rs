@@ -39,6 +39,10 @@ fn purpose(method: &Method) -> &'static str {
             "A drafter for speculative decoding (EESD): one layer on top of its target's first ones, which it shares. \
              Trained on the next token by `espalier train early-exit`."
         }
+        Method::CaliTs(_) => {
+            "A predictor of how likely a target is to take the next token of a drafter (EESD), for the policy `cali-ts`. \
+             Trained by `espalier train cali-ts`."
+        }
     }
 }
 

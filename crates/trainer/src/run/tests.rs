@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::Tensor;
-use espalier_model::{Checkpoint, Decoder, LoadOptions};
+use espalier_model::{Checkpoint, Decoder, LoadOptions, Predictor, fingerprint};
 use espalier_text::Tokenizer;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -16,10 +16,9 @@ use crate::error::TrainError;
 use crate::observer::{Blind, Observer, Plan, Speed};
 use crate::output::{Entry, Summary, Validation};
 use crate::recipe::{
-    BaseMethod, DataOptions, EarlyExitMethod, EddMethod, Method, OptimiserOptions, Options, Precision, Recipe,
-    SortedMethod,
+    BaseMethod, CaliTsMethod, DataOptions, EarlyExitMethod, EddMethod, Method, OptimiserOptions, Options, Precision,
+    Recipe, SortedMethod,
 };
-use crate::target::fingerprint;
 use crate::testing::{checkpoint, tiny_config};
 
 /// A target, a text and a place for results.
@@ -252,6 +251,17 @@ fn a_drafter_names_its_target_and_holds_its_own_parts() {
         };
         assert_eq!((names.as_slice(), inner.tied), (expected, name == "edd"));
     }
+}
+
+#[test]
+fn a_predictor_is_for_the_drafter_that_it_was_trained_with() {
+    let bench = Bench::new();
+    bench.train(&bench.recipe(bench.edd()), "edd");
+    let (target, drafter) = (bench.target.path().to_owned(), bench.out("edd"));
+    let summary = bench.train(&bench.recipe(Method::CaliTs(CaliTsMethod { target, drafter })), "cali-ts");
+    assert!(summary.validation.unwrap().positions > 0);
+    let predictor = Predictor::open(&bench.out("cali-ts")).unwrap();
+    assert_eq!(predictor.config().drafter, fingerprint(&bench.out("edd")).unwrap());
 }
 
 #[test]

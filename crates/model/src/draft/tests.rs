@@ -1,0 +1,203 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::*;
+use crate::forward::{Logits, Row};
+use crate::states::States;
+
+/// The folder of a small target of four layers, with a head of its own.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/qwen3")
+}
+
+fn card() -> Value {
+    let checkpoint = Checkpoint::open(target()).unwrap();
+    json!({
+        "name": "qwen3", "fingerprint": crate::fingerprint(&target()).unwrap(), "tokenizer": "t",
+        "layers": checkpoint.config.layers, "hidden_size": checkpoint.config.hidden,
+    })
+}
+
+/// The target's configuration cut to so many layers.
+fn cut(layers: usize) -> Value {
+    let mut config: Value = serde_json::from_str(&Checkpoint::read_config(&target()).unwrap()).unwrap();
+    config["num_hidden_layers"] = json!(layers);
+    config["layer_types"] = json!(vec!["full_attention"; layers]);
+    config
+}
+
+fn edd() -> Value {
+    json!({
+        "model_type": "espalier_edd", "target": card(), "tapped_layer": 2, "block_lengths": [5, 10], "decoder": cut(1),
+    })
+}
+
+fn early_exit() -> Value {
+    json!({"model_type": "espalier_early_exit", "target": card(), "shared_layers": 2, "decoder": cut(1)})
+}
+
+/// A drafter's folder of this configuration, with the target's tensors.
+fn folder(config: &Value) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    fs::copy(target().join("model.safetensors"), folder.path().join("model.safetensors")).unwrap();
+    folder
+}
+
+fn open(config: &Value, target: Option<&Path>) -> Result<DraftModel> {
+    DraftModel::open(folder(config).path(), target, &LoadOptions::default())
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// The logits of the last of `tokens`, as bits.
+fn logits(model: &DraftModel, tokens: &[u32]) -> Vec<u32> {
+    let (mut cache, rows) = (model.decoder().new_cache(), Row::chain(tokens, 0));
+    let mut work = Workspace::new(1);
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+    bits(model.forward(&mut work, &mut segments, |_| true).unwrap().logits(0, 0))
+}
+
+#[test]
+fn any_model_is_a_drafter_of_its_own() {
+    let model = DraftModel::open(&target(), None, &LoadOptions::default()).unwrap();
+    assert_eq!((model.kind(), model.exits()), (&DraftKind::Independent, &[4][..]));
+    let half = LoadOptions { layers: Some(2), ..LoadOptions::default() };
+    assert_eq!(DraftModel::open(&target(), None, &half).unwrap().exits(), [2]);
+}
+
+#[test]
+fn a_model_with_several_exits_may_be_cut() {
+    let mut config = cut(4);
+    config["espalier_exits"] = json!([1, 2, 4]);
+    let folder = folder(&config);
+    let open = |layers| DraftModel::open(folder.path(), None, &LoadOptions { layers, ..LoadOptions::default() });
+    let model = open(None).unwrap();
+    assert_eq!((model.kind().name(), model.exits(), model.decoder().layers()), ("sorted", &[1, 2, 4][..], 4));
+    let cut = open(Some(3)).unwrap();
+    assert_eq!((cut.exits(), cut.decoder().layers()), (&[1, 2, 3][..], 3));
+    assert!(matches!(open(Some(5)), Err(ModelError::Layers { asked: 5, available: 4 })));
+}
+
+#[test]
+fn a_state_that_is_an_embedding_is_a_token() {
+    let model = open(&edd(), Some(&target())).unwrap();
+    assert_eq!((model.kind().name(), model.kind().tapped_layer(), model.exits()), ("edd", Some(2), &[1][..]));
+    let (tokens, mut work) = ([7_u32, 300, 12, 9, 40], Workspace::new(2));
+    let mut states = vec![0.0; 4 * 64];
+    for (token, state) in tokens.iter().zip(states.chunks_exact_mut(64)) {
+        model.decoder().embed(*token, state).unwrap();
+    }
+    let mut cache = model.decoder().new_cache();
+    // What lies in the tail is forgotten when states come.
+    let drafted = Row::chain(&[1, 2, 3], 0);
+    let draft = |work: &mut Workspace, cache: &mut crate::KvCache, rows: &[Row]| {
+        let mut segments = [Segment { cache, rows, logits: Logits::Last }];
+        bits(model.forward(work, &mut segments, |_| true).unwrap().logits(0, 0))
+    };
+    draft(&mut work, &mut cache, &drafted);
+    let mut empty = model.decoder().new_cache();
+    for states in [&states[..64], &states[64..]] {
+        let mut sequences = [States { cache: &mut cache, states }, States { cache: &mut empty, states: &[] }];
+        model.decoder().append_states(&mut work, &mut sequences).unwrap();
+    }
+    assert_eq!((cache.committed(), cache.tail_len(), empty.committed()), (4, 0, 0));
+    assert_eq!(draft(&mut work, &mut cache, &Row::chain(&tokens[4..], 0)), logits(&model, &tokens));
+}
+
+#[test]
+fn impossible_states_are_refused_and_nothing_is_committed() {
+    let model = open(&edd(), None).unwrap();
+    let (mut work, mut cache) = (Workspace::new(1), model.decoder().new_cache());
+    let mut refusal = |decoder: &Decoder, states: &[f32]| {
+        let mut sequences = [States { cache: &mut cache, states }];
+        let fault = decoder.append_states(&mut work, &mut sequences).unwrap_err().to_string();
+        assert_eq!(cache.committed(), 0);
+        fault
+    };
+    let one = model.decoder();
+    assert_eq!(refusal(one, &[0.0; 65]), "a list of hidden states has shape [65], expected [1, 64]");
+    assert_eq!(refusal(one, &[]), "a forward pass needs at least one token");
+    assert_eq!(refusal(one, &[0.0; 64 * 513]), "513 positions are needed, but the context is 512");
+    assert!(refusal(one, &vec![0.0; 64 * 5000]).contains("the limit is 4096"));
+    let whole = DraftModel::open(&target(), None, &LoadOptions::default()).unwrap();
+    let expected = "hidden states are read by a model of one layer, but this one has 4";
+    assert_eq!(refusal(whole.decoder(), &[0.0; 64]), expected);
+}
+
+#[test]
+fn an_early_exit_runs_the_target_s_first_layers() {
+    let (model, whole) = (open(&early_exit(), Some(&target())).unwrap(), Checkpoint::open(target()).unwrap());
+    assert_eq!((model.kind().name(), model.exits(), model.decoder().layers()), ("early-exit", &[3][..], 3));
+    let whole = Decoder::load(&whole, &LoadOptions::default()).unwrap();
+    let (mut work, rows) = (Workspace::new(1), Row::chain(&[5, 100, 30, 500], 0));
+    let mut states = |decoder: &Decoder| {
+        let mut cache = decoder.new_cache();
+        let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::None }];
+        let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[2] }).unwrap();
+        (0..4).map(|row| bits(output.tap(0, 0, row))).collect::<Vec<_>>()
+    };
+    assert_eq!(states(model.decoder()), states(&whole));
+    // The target's tensors are in the drafter's folder too, so its own layer is the target's first.
+    let mut shallow = cut(3);
+    shallow["espalier_exits"] = json!([3]);
+    assert_ne!(logits(&model, &[1, 2]), logits(&open(&shallow, None).unwrap(), &[1, 2]));
+}
+
+#[test]
+fn a_folder_that_does_not_hold_together_is_refused() {
+    let refusal = |config: &Value, target: Option<&Path>| {
+        let folder = folder(config);
+        let fault = DraftModel::open(folder.path(), target, &LoadOptions::default()).err().unwrap().to_string();
+        fault.replace(&*folder.path().to_string_lossy(), "DIR")
+    };
+    let with = |mut config: Value, pointer: &str, value: Value| {
+        *config.pointer_mut(pointer).unwrap() = value;
+        config
+    };
+    let target = target();
+    let target = Some(target.as_path());
+    assert_eq!(
+        refusal(&early_exit(), None),
+        "DIR: it shares the first layers of its target qwen3, whose folder is needed"
+    );
+    for config in [edd(), early_exit()] {
+        let other = with(config, "/target/fingerprint", json!("ab"));
+        let fault = refusal(&other, target);
+        assert!(fault.starts_with("DIR: it was made for the target qwen3 of fingerprint ab, not for "), "{fault}");
+    }
+    assert_eq!(refusal(&with(edd(), "/tapped_layer", json!(5)), target), "DIR: `tapped_layer` is 5, outside 1..=4");
+    let shared = with(early_exit(), "/shared_layers", json!(4));
+    assert_eq!(refusal(&shared, target), "DIR: `shared_layers` is 4, outside 1..=3");
+    let deep = with(edd(), "/decoder", cut(2));
+    assert_eq!(refusal(&deep, target), "DIR: its decoder's number of layers is 2, expected 1");
+    let wide = with(edd(), "/target/hidden_size", json!(128));
+    assert_eq!(refusal(&wide, target), "DIR: its decoder's width is 64, expected 128");
+    let foreign = with(early_exit(), "/decoder/rope_theta", json!(5e5));
+    assert_eq!(refusal(&foreign, target), "DIR: its layer and those of its target qwen3 are not of one shape");
+    let unknown = refusal(&with(edd(), "/model_type", json!("espalier_x")), target);
+    assert!(unknown.starts_with("DIR/config.json: unknown variant `espalier_x`"), "{unknown}");
+    let silent = refusal(&json!({"model_type": "espalier_edd"}), target);
+    assert!(silent.starts_with("DIR/config.json: missing field"), "{silent}");
+    for exits in [json!([]), json!([0, 4]), json!([2, 1]), json!([2, 5])] {
+        let mut config = cut(4);
+        config["espalier_exits"] = exits.clone();
+        let exits = exits.to_string().replace(',', ", ");
+        let expected = format!("exits {exits} must rise within the model's 4 layers, and there must be one");
+        assert_eq!(refusal(&config, None), expected);
+    }
+}
+
+#[test]
+fn what_is_of_use_to_one_target_cannot_be_cut() {
+    let options = LoadOptions { layers: Some(1), ..LoadOptions::default() };
+    let fault = DraftModel::open(folder(&edd()).path(), None, &options).err().unwrap().to_string();
+    assert!(fault.ends_with("it cannot be cut to 1 layers"), "{fault}");
+}

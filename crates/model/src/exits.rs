@@ -1,0 +1,215 @@
+//! Exits after several layers (S2D, "Sorted Speculative Decoding", §3): rows leave where they are sure enough, and the
+//! others go on.
+//!
+//! A row that left early has no keys and values above its exit. The cache keeps its residual stream instead, so that the
+//! layers it skipped can be run once a later row of its path goes deeper: first those that lag behind, then all together.
+//! A row's logits are therefore the same bits as if every row had been run through every layer.
+
+use std::collections::BTreeSet;
+
+use crate::decoder::Decoder;
+use crate::error::{ModelError, Result};
+use crate::forward::{Output, ROWS_MAX, Row, Segment, Workspace, check_rows};
+use crate::pass::{Pass, Placed, sized};
+
+/// A row that has reached an exit, but not the last.
+#[derive(Clone, Copy, Debug)]
+pub struct AtExit<'a> {
+    /// Its segment.
+    pub segment: usize,
+    /// Its number among the rows of the segment that want logits.
+    pub row: usize,
+    /// The exit, counted from 0.
+    pub exit: usize,
+    /// (vocab): its logits there.
+    pub logits: &'a [f32],
+}
+
+/// A slot of a segment's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    segment: usize,
+    slot: usize,
+}
+
+/// A row that wants logits and has not left yet.
+#[derive(Clone, Copy, Debug)]
+struct Asking {
+    place: Place,
+    /// Its number among all rows of the pass.
+    row: usize,
+    /// Its number among those that want logits.
+    answer: usize,
+}
+
+impl Decoder {
+    /// Runs the rows of all segments to the first of `exits` (layers counted from 1, rising) and appends them to their
+    /// caches' tails. Those that want logits run on from exit to exit as long as `goes_on` says so; nobody is asked at the
+    /// last exit. Of the others, no more layers are run than those that follow them need.
+    ///
+    /// Tap 0 is the residual stream at the exit where each row that wanted logits left.
+    ///
+    /// # Errors
+    /// As for [`Decoder::forward`], and exits that do not rise.
+    pub fn forward_exits<'w>(
+        &self,
+        work: &'w mut Workspace,
+        segments: &mut [Segment<'_>],
+        exits: &[usize],
+        mut goes_on: impl FnMut(AtExit<'_>) -> bool,
+    ) -> Result<Output<'w>> {
+        self.check_exits(exits)?;
+        check_rows(segments.iter().map(|segment| segment.rows.len()).sum())?;
+        let mut pass = Pass::new(self, work);
+        let new = pass.append(segments)?;
+        let (mut asking, starts) = asking(segments, &new);
+        pass.make_room(new.len(), asking.len());
+        pass.deepen(segments, &new, exits[0])?;
+        pass.answer_at(segments, &asking);
+        for (exit, &next) in exits[1..].iter().enumerate() {
+            asking.retain(|asked| {
+                let segment = asked.place.segment;
+                goes_on(AtExit {
+                    segment,
+                    row: asked.answer - starts[segment].0,
+                    exit,
+                    logits: pass.logits(asked.answer),
+                })
+            });
+            let places: Vec<Place> = asking.iter().map(|asked| asked.place).collect();
+            pass.deepen(segments, &places, next)?;
+            pass.answer_at(segments, &asking);
+        }
+        Ok(work.output(self, starts, 1))
+    }
+
+    fn check_exits(&self, exits: &[usize]) -> Result<()> {
+        exits.iter().try_for_each(|&layers| self.check_layer(layers))?;
+        if exits.is_empty() || !exits.is_sorted_by(|a, b| a < b) {
+            return Err(ModelError::Exits { exits: exits.to_vec(), layers: self.layers() });
+        }
+        Ok(())
+    }
+}
+
+/// The rows that want logits among `new`, those of all segments; and where each segment begins among them and among all.
+fn asking(segments: &[Segment<'_>], new: &[Place]) -> (Vec<Asking>, Vec<(usize, usize)>) {
+    let (mut asking, mut starts) = (Vec::new(), Vec::with_capacity(segments.len()));
+    let mut first = 0;
+    for Segment { rows, logits, .. } in segments {
+        starts.push((asking.len(), first));
+        let silent = rows.len() - logits.wanted(rows.len());
+        for (row, place) in new.iter().enumerate().take(first + rows.len()).skip(first + silent) {
+            asking.push(Asking { place: *place, row, answer: asking.len() });
+        }
+        first += rows.len();
+    }
+    (asking, starts)
+}
+
+/// Those of `rows` and all that they follow that have not been through `layers`.
+fn behind(segments: &[Segment<'_>], rows: &[Place], layers: usize) -> BTreeSet<Place> {
+    let mut behind = BTreeSet::new();
+    for &Place { segment, slot } in rows {
+        let path = segments[segment].cache.behind(slot, layers);
+        // Where two paths meet they are one.
+        let _ = path.take_while(|&slot| behind.insert(Place { segment, slot })).count();
+    }
+    behind
+}
+
+impl Pass<'_> {
+    /// Appends the rows to the caches, where each waits before the first layer.
+    fn append(&mut self, segments: &mut [Segment<'_>]) -> Result<Vec<Place>> {
+        let mut embedding = vec![0.0; self.decoder.config().hidden];
+        let mut new = Vec::new();
+        for (number, Segment { cache, rows, .. }) in segments.iter_mut().enumerate() {
+            let first = cache.slots();
+            cache.append(rows.iter().map(|row| row.parent))?;
+            for (slot, Row { token, .. }) in (first..).zip(*rows) {
+                self.decoder.embed(*token, &mut embedding)?;
+                cache.advance(slot, 0, &embedding);
+                new.push(Place { segment: number, slot });
+            }
+        }
+        Ok(new)
+    }
+
+    /// Makes room for the logits of `answers` rows, and for what `rows` rows leave at tap 0.
+    fn make_room(&mut self, rows: usize, answers: usize) {
+        let config = self.decoder.config();
+        sized(&mut self.buffers.logits, answers * config.vocab);
+        if self.buffers.taps.is_empty() {
+            self.buffers.taps.push(Vec::new());
+        }
+        sized(&mut self.buffers.taps[0], rows * config.hidden);
+    }
+
+    /// The logits of a row, by its number among those that want some.
+    fn logits(&self, answer: usize) -> &[f32] {
+        let vocab = self.decoder.config().vocab;
+        &self.buffers.logits[answer * vocab..][..vocab]
+    }
+
+    /// Runs `rows` and all that they follow until each has been through `layers`.
+    fn deepen(&mut self, segments: &mut [Segment<'_>], rows: &[Place], layers: usize) -> Result<()> {
+        let ran = |segments: &[Segment<'_>], place: &Place| segments[place.segment].cache.progress(place.slot).0;
+        let mut behind = behind(segments, rows, layers);
+        while let Some(least) = behind.iter().map(|place| ran(segments, place)).min() {
+            let (together, ahead): (Vec<Place>, Vec<Place>) =
+                behind.iter().partition(|place| ran(segments, place) == least);
+            let to = ahead.iter().map(|place| ran(segments, place)).min().unwrap_or(layers);
+            // Earlier slots first, so what a row follows is in its own pass or in one before it.
+            together.chunks(ROWS_MAX).try_for_each(|rows| self.advance(segments, rows, to))?;
+            behind.retain(|place| ran(segments, place) < layers);
+        }
+        Ok(())
+    }
+
+    /// Runs rows that have all been through as many layers until they have been through `to`.
+    fn advance(&mut self, segments: &mut [Segment<'_>], rows: &[Place], to: usize) -> Result<()> {
+        let (from, placed) = self.gather(segments, rows)?;
+        self.rotations(&placed);
+        (from..to).for_each(|layer| self.layer(layer, segments, &placed));
+        let states = self.buffers.x.chunks_exact(self.decoder.config().hidden);
+        for (Place { segment, slot }, state) in rows.iter().zip(states) {
+            segments[*segment].cache.advance(*slot, to, state);
+        }
+        Ok(())
+    }
+
+    /// Makes the states of `rows` the residual stream; returns how many layers they have been through.
+    fn gather(&mut self, segments: &[Segment<'_>], rows: &[Place]) -> Result<(usize, Vec<Placed>)> {
+        let hidden = self.decoder.config().hidden;
+        let x = &mut self.buffers.x;
+        x.clear();
+        let (mut placed, mut from, mut left) = (Vec::with_capacity(segments.len()), 0, rows);
+        for (number, Segment { cache, .. }) in segments.iter().enumerate() {
+            let own = left.iter().take_while(|place| place.segment == number).count();
+            let slots = left.split_off(..own).unwrap_or_default().iter().map(|place| place.slot);
+            placed.push(Placed::new(cache, slots.clone(), x.len() / hidden));
+            for slot in slots {
+                let (layers, state) = cache.progress(slot);
+                if state.len() != hidden {
+                    return Err(ModelError::Shallow { found: layers, needed: layers + 1 });
+                }
+                from = layers;
+                x.extend_from_slice(state);
+            }
+        }
+        Ok((from, placed))
+    }
+
+    /// The logits and the states of rows at the exit they have reached.
+    fn answer_at(&mut self, segments: &[Segment<'_>], asking: &[Asking]) {
+        let hidden = self.decoder.config().hidden;
+        self.buffers.normed.clear();
+        for Asking { place, row, .. } in asking {
+            let (_, state) = segments[place.segment].cache.progress(place.slot);
+            self.decoder.final_norm.append(self.kernels, state, &mut self.buffers.normed);
+            self.buffers.taps[0][row * hidden..][..hidden].copy_from_slice(state);
+        }
+        let places: Vec<usize> = asking.iter().map(|row| row.answer).collect();
+        self.head(&places);
+    }
+}

@@ -1,0 +1,323 @@
+//! The operations of a forward pass over a residual stream of rows, whichever rows these are.
+
+use crate::activation::gated;
+use crate::attention::{Context, Task};
+use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer};
+use crate::disjoint::Disjoint;
+use crate::forward::{Segment, Workspace};
+use crate::kernels::Kernels;
+use crate::kv_cache::{KvCache, LayerCache, Run};
+use crate::linear::PANEL;
+use crate::pool::Pool;
+
+/// Row-major buffers, grown on demand and kept.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    /// The residual stream (rows, hidden).
+    pub(crate) x: Vec<f32>,
+    /// A normalised input (rows, hidden).
+    pub(crate) normed: Vec<f32>,
+    /// Queries, keys and values (rows, (heads + 2 kv_heads) * head_dim).
+    pub(crate) qkv: Vec<f32>,
+    /// Attention's result (rows, heads * head_dim).
+    pub(crate) attended: Vec<f32>,
+    /// The feed-forward's inner activations (rows, ffn).
+    pub(crate) inner: Vec<f32>,
+    /// cos and sin (rows, rotary_dim / 2) each.
+    pub(crate) cos: Vec<f32>,
+    pub(crate) sin: Vec<f32>,
+    /// (rows that want some, vocab)
+    pub(crate) logits: Vec<f32>,
+    /// Of each tap (rows, hidden).
+    pub(crate) taps: Vec<Vec<f32>>,
+}
+
+/// Where the rows of one sequence stand, the same in all layers.
+pub(crate) struct Placed {
+    /// The first of them in the residual stream.
+    pub(crate) first_row: usize,
+    /// Positions before this one lie in the slots of the same number, and all rows see them.
+    shared: usize,
+    /// One more than the last slot.
+    end: usize,
+    /// For each row the slots of its path from the shared positions on, itself last.
+    paths: Vec<Vec<Run>>,
+}
+
+impl Placed {
+    /// The rows in `slots`, rising, of a sequence.
+    pub(crate) fn new(cache: &KvCache, slots: impl Iterator<Item = usize> + Clone, first_row: usize) -> Self {
+        let shared = slots.clone().next().unwrap_or(0).min(cache.committed());
+        let paths: Vec<_> = slots.clone().map(|slot| cache.path(slot, shared)).collect();
+        Self { first_row, shared, end: slots.last().map_or(0, |slot| slot + 1), paths }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The slot of each row.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = usize> {
+        self.paths.iter().filter_map(|path| path.last()).map(|run| run.slot + run.len - 1)
+    }
+
+    /// The position of each row.
+    fn positions(&self) -> impl Iterator<Item = usize> {
+        self.paths.iter().map(|path| self.shared + path.iter().map(|run| run.len).sum::<usize>() - 1)
+    }
+}
+
+/// Which heads of a layer are projected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heads {
+    /// Queries, keys and values.
+    All,
+    /// Only those that other rows see.
+    KeysAndValues,
+}
+
+/// A forward pass at work.
+pub(crate) struct Pass<'a> {
+    pub(crate) decoder: &'a Decoder,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) kernels: &'static Kernels,
+    pub(crate) buffers: &'a mut Buffers,
+}
+
+/// Makes `buffer` hold `len` elements; what they are does not matter.
+pub(crate) fn sized(buffer: &mut Vec<f32>, len: usize) {
+    buffer.resize(len, 0.0);
+}
+
+impl Pass<'_> {
+    /// A pass of `decoder` in the buffers of `work`.
+    pub(crate) fn new<'a>(decoder: &'a Decoder, work: &'a mut Workspace) -> Pass<'a> {
+        let Workspace { pool, kernels, buffers } = work;
+        Pass { decoder, pool, kernels, buffers }
+    }
+
+    /// Prepares the rotations of all rows.
+    pub(crate) fn rotations(&mut self, placed: &[Placed]) {
+        let rotary = &self.decoder.rotary;
+        let (rows, half) = (placed.iter().map(Placed::rows).sum::<usize>(), rotary.rotary_dim / 2);
+        let Buffers { cos, sin, .. } = &mut *self.buffers;
+        sized(cos, rows * half);
+        sized(sin, rows * half);
+        let positions = placed.iter().flat_map(Placed::positions);
+        for ((position, cos), sin) in positions.zip(cos.chunks_exact_mut(half)).zip(sin.chunks_exact_mut(half)) {
+            rotary.write(position, cos, sin);
+        }
+    }
+
+    /// Rows of the residual stream.
+    fn rows(&self) -> usize {
+        self.buffers.x.len() / self.decoder.config().hidden
+    }
+
+    /// Runs a layer, counted from 0.
+    pub(crate) fn layer(&mut self, index: usize, segments: &mut [Segment<'_>], placed: &[Placed]) {
+        let decoder = self.decoder;
+        let layer = &decoder.layers[index];
+        let caches: Vec<LayerCache> = segments.iter_mut().map(|s| s.cache.layer(index)).collect();
+        self.normalise(&layer.input_norm);
+        self.project(layer, Heads::All);
+        self.rotate_and_store(layer, Heads::All, (&caches, placed));
+        self.attend(layer, &caches, placed);
+        if self.decoder.config().parallel_residual {
+            // The feed-forward reads the stream as it was before attention was added.
+            self.normalise(&layer.post_norm);
+            self.add(&layer.output, |b| (&b.attended, &mut b.x));
+        } else {
+            self.add(&layer.output, |b| (&b.attended, &mut b.x));
+            self.normalise(&layer.post_norm);
+        }
+        self.inner(&layer.mlp);
+        self.add(layer.mlp.down(), |b| (&b.inner, &mut b.x));
+    }
+
+    fn normalise(&mut self, norm: &NormLayer) {
+        let hidden = self.decoder.config().hidden;
+        let Buffers { x, normed, .. } = &mut *self.buffers;
+        sized(normed, x.len());
+        let rows = x.chunks_exact(hidden).zip(normed.chunks_exact_mut(hidden));
+        rows.for_each(|(x, out)| norm.apply(self.kernels, x, out));
+    }
+
+    /// Runs as much of a layer as other rows can see: the keys and values of all rows.
+    pub(crate) fn keys_and_values(&mut self, layer: &Layer, caches: &[LayerCache], placed: &[Placed]) {
+        self.normalise(&layer.input_norm);
+        self.project(layer, Heads::KeysAndValues);
+        self.rotate_and_store(layer, Heads::KeysAndValues, (caches, placed));
+    }
+
+    /// The projections of all rows.
+    fn project(&mut self, layer: &Layer, heads: Heads) {
+        let (rows, width) = (self.rows(), layer.qkv.outputs());
+        let Buffers { normed, qkv, .. } = &mut *self.buffers;
+        sized(qkv, rows * width);
+        let out = Disjoint::new(qkv);
+        let from = if heads == Heads::All { 0 } else { layer.attention.heads * layer.attention.head_dim };
+        layer.qkv.forward_from(from, (self.pool, self.kernels), normed, &|row, first, values| {
+            // SAFETY: each output is emitted once.
+            let out = unsafe { out.slice(row * width + first, values.len()) };
+            copy_biased(out, values, layer.qkv_bias.as_deref(), first);
+        });
+    }
+
+    /// Normalises queries and keys where the model does, rotates both, scales the queries and stores keys and values.
+    fn rotate_and_store(&mut self, layer: &Layer, heads: Heads, (caches, placed): (&[LayerCache], &[Placed])) {
+        let (shape, kernels, rotary) = (layer.attention, self.kernels, &self.decoder.rotary);
+        let (dim, group, width) = (shape.head_dim, shape.group(), layer.qkv.outputs());
+        let keys_at = shape.heads * dim;
+        let values_at = keys_at + shape.kv_heads * dim;
+        let scale = 1.0 / (dim as f32).sqrt();
+        let Buffers { qkv, cos, sin, .. } = &mut *self.buffers;
+        let half = rotary.rotary_dim / 2;
+        let qkv = Disjoint::new(qkv);
+        let rotate_head = |row: usize, start: usize, norm: Option<&NormLayer>| {
+            // SAFETY: the heads of a row are disjoint, and each is visited by one task.
+            let head = unsafe { qkv.slice(row * width + start, dim) };
+            if let Some(norm) = norm {
+                let unscaled = head.to_vec();
+                norm.apply(kernels, &unscaled, head);
+            }
+            rotate(&mut head[..rotary.rotary_dim], &cos[row * half..][..half], &sin[row * half..][..half]);
+            head
+        };
+        let (q_norm, k_norm) = (layer.qk_norm.as_ref().map(|n| &n.0), layer.qk_norm.as_ref().map(|n| &n.1));
+        for_heads(self.pool, placed, shape.kv_heads, &|segment, kv_head| {
+            let Placed { first_row, .. } = placed[segment];
+            for (row, slot) in (first_row..).zip(placed[segment].slots()) {
+                let queries = if heads == Heads::All { kv_head * group..(kv_head + 1) * group } else { 0..0 };
+                for head in queries {
+                    rotate_head(row, head * dim, q_norm).iter_mut().for_each(|q| *q *= scale);
+                }
+                let key = rotate_head(row, keys_at + kv_head * dim, k_norm);
+                // SAFETY: as above; the cache's head belongs to this task.
+                unsafe {
+                    let value = qkv.slice(row * width + values_at + kv_head * dim, dim);
+                    caches[segment].store(kv_head, slot, key, value);
+                }
+            }
+        });
+    }
+
+    fn attend(&mut self, layer: &Layer, caches: &[LayerCache], placed: &[Placed]) {
+        let (rows, shape, kernels) = (self.rows(), layer.attention, self.kernels);
+        let (dim, qkv_width, width) = (shape.head_dim, layer.qkv.outputs(), shape.heads * shape.head_dim);
+        let Buffers { qkv, attended, .. } = &mut *self.buffers;
+        sized(attended, rows * width);
+        let out = Disjoint::new(attended);
+        let contexts: Vec<Context<'_>> = placed
+            .iter()
+            .zip(caches)
+            .map(|(p, cache)| Context { cache, shared: p.shared, slots: p.end, paths: &p.paths })
+            .collect();
+        let pieces: Vec<(usize, usize, usize)> = placed
+            .iter()
+            .enumerate()
+            .flat_map(|(s, p)| (0..p.rows()).step_by(shape.rows_per_task()).map(move |first| (s, first)))
+            .flat_map(|(s, first)| (0..shape.kv_heads).map(move |head| (s, first, head)))
+            .collect();
+        self.pool.run(pieces.len(), &|i| {
+            let (segment, first_row, kv_head) = pieces[i];
+            let rows = shape.rows_per_task().min(placed[segment].rows() - first_row);
+            let start = placed[segment].first_row + first_row;
+            let queries: Vec<&[f32]> = (start..start + rows).map(|row| &qkv[row * qkv_width..][..width]).collect();
+            let task = Task { context: &contexts[segment], kv_head, first_row, queries: &queries };
+            task.run(kernels, &shape, |row, head, values| {
+                // SAFETY: each head of each row is emitted once.
+                unsafe { out.slice((start + row) * width + head * dim, dim) }.copy_from_slice(values);
+            });
+        });
+    }
+
+    /// The inner activations of the feed-forward part.
+    fn inner(&mut self, mlp: &Mlp) {
+        let (rows, ffn, act) = (self.rows(), mlp.down().weight.inputs(), self.decoder.activation());
+        let Buffers { normed, inner, .. } = &mut *self.buffers;
+        sized(inner, rows * ffn);
+        let kernels = self.kernels;
+        let out = Disjoint::new(inner);
+        match mlp {
+            Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
+                gate_up.forward((self.pool, kernels), normed, &|row, first, values| {
+                    let first = first / 2;
+                    let width = (PANEL / 2).min(ffn - first);
+                    let (mut gate, mut up) = ([0.0; PANEL / 2], [0.0; PANEL / 2]);
+                    copy_biased(&mut gate[..width], &values[..width], gate_bias.as_deref(), first);
+                    copy_biased(&mut up[..width], &values[PANEL / 2..][..width], up_bias.as_deref(), first);
+                    // SAFETY: each output is emitted once.
+                    let out = unsafe { out.slice(row * ffn + first, width) };
+                    gated(kernels, act, &gate[..width], &up[..width], out);
+                });
+            }
+            Mlp::Plain { up, .. } => {
+                up.weight.forward((self.pool, kernels), normed, &|row, first, values| {
+                    // SAFETY: each output is emitted once.
+                    let out = unsafe { out.slice(row * ffn + first, values.len()) };
+                    copy_biased(out, values, up.bias.as_deref(), first);
+                    out.iter_mut().for_each(|v| *v = act.apply(*v));
+                });
+            }
+        }
+    }
+
+    /// Adds a linear layer's result to the residual stream.
+    fn add(&mut self, linear: &Biased, pick: impl Fn(&mut Buffers) -> (&Vec<f32>, &mut Vec<f32>)) {
+        let width = linear.weight.outputs();
+        let (input, stream) = pick(self.buffers);
+        let out = Disjoint::new(stream);
+        linear.weight.forward((self.pool, self.kernels), input, &|row, first, values| {
+            // SAFETY: each output is emitted once.
+            let out = unsafe { out.slice(row * width + first, values.len()) };
+            match &linear.bias {
+                Some(bias) => out.iter_mut().zip(values).zip(&bias[first..]).for_each(|((o, v), b)| *o += v + b),
+                None => out.iter_mut().zip(values).for_each(|(o, v)| *o += v),
+            }
+        });
+    }
+
+    /// The head over the normalised rows: `rows[i]` is where the logits of the `i`-th of them go.
+    pub(crate) fn head(&mut self, rows: &[usize]) {
+        if rows.is_empty() {
+            return;
+        }
+        let (head, vocab) = (&self.decoder.head, self.decoder.config().vocab);
+        let Buffers { normed, logits, .. } = &mut *self.buffers;
+        let out = Disjoint::new(logits);
+        head.weight.forward((self.pool, self.kernels), normed, &|row, first, values| {
+            // SAFETY: each output is emitted once, and no two rows go to one place.
+            let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
+            copy_biased(out, values, head.bias.as_deref(), first);
+        });
+    }
+}
+
+/// `out = values + bias[first..]`.
+fn copy_biased(out: &mut [f32], values: &[f32], bias: Option<&[f32]>, first: usize) {
+    out.copy_from_slice(values);
+    if let Some(bias) = bias {
+        out.iter_mut().zip(&bias[first..]).for_each(|(o, b)| *o += b);
+    }
+}
+
+/// Rotates a head: its first half against its second (the layout of all supported families).
+fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
+    let (first, second) = head.split_at_mut(cos.len());
+    for (((a, b), c), s) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+        (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
+    }
+}
+
+/// Runs `task(segment, kv head)` for all of them: at once when there is enough to share, else here and now.
+fn for_heads(pool: &mut Pool, placed: &[Placed], kv_heads: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+    const ROWS_WORTH_SHARING: usize = 4;
+    let tasks = placed.len() * kv_heads;
+    let run = |i: usize| task(i / kv_heads, i % kv_heads);
+    if placed.iter().map(Placed::rows).sum::<usize>() < ROWS_WORTH_SHARING {
+        (0..tasks).for_each(run);
+    } else {
+        pool.run(tasks, &run);
+    }
+}
