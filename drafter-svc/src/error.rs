@@ -3,7 +3,7 @@
 use espalier_model::ModelError;
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
-use espalier_speculation::{GrowError, LogitsError, PolicyError};
+use espalier_speculation::{DrawError, GrowError, LogitsError, PolicyError, PruningPolicy};
 use espalier_text::TextError;
 
 /// Why a drafter cannot start.
@@ -31,6 +31,8 @@ pub(crate) enum SequenceError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
+    Pruning(#[from] PruningPolicy),
+    #[error(transparent)]
     Deadline(#[from] DeadlineError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -44,6 +46,8 @@ pub(crate) enum SequenceError {
     Logits(#[from] LogitsError),
     #[error(transparent)]
     Grow(#[from] GrowError),
+    #[error(transparent)]
+    Draw(#[from] DrawError),
     #[error("the engine has stopped")]
     Stopped,
 }
@@ -52,12 +56,12 @@ impl From<SequenceError> for Fault {
     fn from(error: SequenceError) -> Self {
         use SequenceError as E;
         let (party, kind) = match &error {
-            E::Wire(_) | E::Policy(_) | E::Deadline(_) | E::Connect(_) | E::NoStart => {
+            E::Wire(_) | E::Policy(_) | E::Pruning(_) | E::Deadline(_) | E::Connect(_) | E::NoStart => {
                 (Party::Gateway, FaultKind::BadInput)
             }
             E::Full { .. } => (Party::Drafter, FaultKind::Overloaded),
             E::Stopped => (Party::Drafter, FaultKind::Gone),
-            E::Model(_) | E::Logits(_) | E::Grow(_) => (Party::Drafter, FaultKind::Internal),
+            E::Model(_) | E::Logits(_) | E::Grow(_) | E::Draw(_) => (Party::Drafter, FaultKind::Internal),
         };
         let fault = Self::new(party, kind, &error);
         match error {

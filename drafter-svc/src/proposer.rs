@@ -94,10 +94,10 @@ impl Proposer for EngineProposer {
         // A path of `d` nodes commits `d + 1` tokens.
         let max_depth = sequence.remaining().saturating_sub(1);
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
-        let (drafting, proposal) = self.engine.grow(drafting).await?;
+        let (drafting, proposed) = self.engine.grow(drafting).await?;
         self.drafting = Some(drafting);
-        self.rest.chosen(!proposal.tree.is_empty() || max_depth == 0);
-        Ok(Proposed { drafted: proposal.drafted, tree: proposal.tree })
+        self.rest.chosen(!proposed.tree.tree().is_empty() || max_depth == 0);
+        Ok(proposed)
     }
 
     async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {

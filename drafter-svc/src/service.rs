@@ -153,7 +153,7 @@ impl Drafter {
             stops: start.stop_tokens.clone(),
         };
         let vocab = self.0.card.vocabulary.size;
-        let drafting = Drafting::new(&self.0.decoder, vocab, request, costs);
+        let drafting = Drafting::new(&self.0.decoder, vocab, request, costs)?;
         let (drafter, target) = (self.clone(), start.target.clone());
         let learned = move |costs| drafter.learn(&target, costs);
         Ok(EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learned))

@@ -87,6 +87,10 @@ impl Config {
     /// How trees are grown unless told otherwise.
     pub const POLICY: &'static str = "expected-gain";
 
+    /// How trees are grown by rejection where the usual policy chooses among drawn tokens: chains that end where the
+    /// draft is in doubt, as a rejected token costs more than a missing one.
+    pub const DRAWN_POLICY: &'static str = "svip";
+
     /// Requests served at once unless told otherwise.
     pub const REQUESTS_MAX: usize = 256;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::DeadlineError;
-use espalier_speculation::{PolicyError, Token};
+use espalier_speculation::{PolicyError, PruningPolicy, Token};
 use espalier_text::TextError;
 use thiserror::Error;
 use tonic::Status;
@@ -24,6 +24,9 @@ pub enum RequestError {
     /// The policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The policy cannot be combined with rejection.
+    #[error(transparent)]
+    Pruning(#[from] PruningPolicy),
     /// The prompt cannot be tokenized, or not be put into the chat template.
     #[error(transparent)]
     Text(#[from] TextError),

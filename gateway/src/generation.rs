@@ -97,7 +97,8 @@ impl Generation {
         match &self.route.drafting {
             Drafting::Model(_, drafter) => Rounds::by_drafter(drafter.channel(), self.start(&replica), metadata).await,
             Drafting::Ngram => {
-                let proposer = Ngram::new(self.stops(), NgramLimits::default());
+                let acceptance = self.request.sampling.acceptance();
+                let proposer = Ngram::new(self.stops(), NgramLimits::default(), acceptance);
                 Rounds::from_here(replica.channel(), self.opening(), proposer, metadata).await
             }
             Drafting::Nobody => Rounds::from_here(replica.channel(), self.opening(), Plain, metadata).await,

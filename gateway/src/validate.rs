@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt};
-use espalier_speculation::{PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy};
+use espalier_speculation::{Acceptance, PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy};
 use espalier_text::{Message as ChatMessage, Tokenizer};
 
+use crate::config::Config;
 use crate::directory::{Directory, Drafter};
 use crate::error::RequestError;
 use crate::peers::TargetInfo;
@@ -55,14 +56,15 @@ pub(crate) struct ValidRequest {
 
 impl ValidRequest {
     /// Checks a request against what is there; `policy` is the one to use unless
-    /// it names its own. Tokenizes the prompt, which may take a while.
+    /// it names its own, or its acceptance wants another. Tokenizes the prompt,
+    /// which may take a while.
     pub(crate) fn new(
         request: GenerationRequest,
         directory: &Directory,
         policy: &PolicySpec,
     ) -> Result<Self, RequestError> {
         let target = find_target(&request.target, directory)?;
-        let policy = request.policy.as_deref().map_or_else(|| Ok(policy.clone()), parse_policy)?;
+        let policy = choose_policy(request.policy.as_deref(), policy, request.sampling.acceptance())?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer)?;
@@ -82,6 +84,16 @@ impl ValidRequest {
             drafting,
             target,
         })
+    }
+}
+
+/// The policy that a request names, or else `usual`, or else one that goes with its acceptance.
+fn choose_policy(named: Option<&str>, usual: &PolicySpec, acceptance: Acceptance) -> Result<PolicySpec, RequestError> {
+    let policy = named.map_or_else(|| Ok(usual.clone()), parse_policy)?;
+    match (acceptance, named) {
+        (Acceptance::Coupled, _) => Ok(policy),
+        (Acceptance::Rejection, Some(_)) => Ok(policy.suiting_drawn()?),
+        (Acceptance::Rejection, None) => Ok(policy.suiting_drawn().or_else(|_| parse_policy(Config::DRAWN_POLICY))?),
     }
 }
 
@@ -188,4 +200,24 @@ fn check_room(prompt: usize, max_tokens: usize, target: &TargetInfo) -> Result<(
 fn list(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none at present".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn by_rejection_a_policy_that_suits_is_chosen_or_demanded() {
+        let [pruning, chain] = ["expected-gain", "constant,k=2"].map(|text| parse_policy(text).unwrap());
+        let choose = |named, usual, acceptance| choose_policy(named, usual, acceptance).map(|spec| spec.to_string());
+        let (coupled, rejection) = (Acceptance::Coupled, Acceptance::Rejection);
+        assert_eq!(choose(None, &pruning, coupled).unwrap(), "expected-gain");
+        assert_eq!(choose(None, &pruning, rejection).unwrap(), Config::DRAWN_POLICY);
+        assert_eq!(choose(None, &chain, rejection).unwrap(), "constant,k=2");
+        assert_eq!(choose(Some("cape"), &pruning, rejection).unwrap(), "cape");
+        assert_eq!(choose(Some("pct"), &chain, coupled).unwrap(), "pct");
+        assert!(matches!(choose(Some("pct"), &chain, rejection), Err(RequestError::Pruning(_))));
+    }
 }

@@ -5,7 +5,7 @@
 mod support;
 
 use espalier_proto::{GenerationRequest, Message, Prompt, pb};
-use espalier_speculation::{Penalties, Sampling, Shaping};
+use espalier_speculation::{Acceptance, Penalties, Sampling, Shaping};
 use support::*;
 use tonic::Code;
 
@@ -57,6 +57,10 @@ async fn each_rule_has_words_of_its_own() {
     let policy = GenerationRequest { policy: Some("guess".to_owned()), ..request(5) };
     let words = refusal(&url, policy).await;
     assert!(words.contains("`guess`") && words.contains("pct") && words.contains("constant"), "{words}");
+    let rejection = Sampling::new(0.8, 0, 1.0, 0).unwrap().with_acceptance(Acceptance::Rejection);
+    let pruning = GenerationRequest { policy: Some("eagle2".to_owned()), sampling: rejection, ..request(5) };
+    let words = refusal(&url, pruning).await;
+    assert!(words.starts_with("policy eagle2 chooses among drawn tokens") && words.contains("svip"), "{words}");
     assert_eq!(generate(&url, request(596)).await.unwrap().ids().len(), 596, "the limit itself is served");
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, LOGPROBS_MAX, Logprobs, Penalties, Sampling, Shaping, Token};
+use espalier_speculation::{Acceptance, FinishReason, LOGPROBS_MAX, Logprobs, Penalties, Sampling, Shaping, Token};
 
 use crate::error::WireError;
 use crate::pb;
@@ -72,7 +72,7 @@ impl SequenceBounds {
         if committed.len().saturating_add(max_tokens) > self.context {
             return Err(WireError::Context { committed: committed.len(), max_tokens, context: self.context });
         }
-        self.check_tokens("committed", committed)
+        check_tokens("committed", committed, self.vocab)
     }
 
     /// Checks that no more tokens were generated than are committed.
@@ -84,20 +84,21 @@ impl SequenceBounds {
     pub(crate) fn check_bias(&self, sampling: &Sampling) -> Result<(), WireError> {
         let bias = sampling.shaping().map(Shaping::bias).unwrap_or_default();
         let tokens: Vec<Token> = bias.iter().map(|&(token, _)| token).collect();
-        self.check_tokens("logit_bias", &tokens)
+        check_tokens("logit_bias", &tokens, self.vocab)
     }
 
     /// Checks that there are not too many stop tokens and that they exist.
     pub(crate) fn check_stops(&self, stops: &[Token]) -> Result<(), WireError> {
         check_length("stop_tokens", stops.len(), STOP_TOKENS_MAX)?;
-        self.check_tokens("stop_tokens", stops)
+        check_tokens("stop_tokens", stops, self.vocab)
     }
+}
 
-    fn check_tokens(&self, field: &'static str, tokens: &[Token]) -> Result<(), WireError> {
-        match tokens.iter().find(|&&token| token as usize >= self.vocab) {
-            Some(&token) => Err(WireError::Token { field, token, vocab: self.vocab }),
-            None => Ok(()),
-        }
+/// Checks that tokens are below `vocab`.
+pub(crate) fn check_tokens(field: &'static str, tokens: &[Token], vocab: usize) -> Result<(), WireError> {
+    match tokens.iter().find(|&&token| token as usize >= vocab) {
+        Some(&token) => Err(WireError::Token { field, token, vocab }),
+        None => Ok(()),
     }
 }
 
@@ -140,10 +141,27 @@ pub(crate) fn read_sampling(wire: Option<pb::Sampling>) -> Result<Sampling, Wire
         presence: wire.presence_penalty,
         frequency: wire.frequency_penalty,
     };
+    let acceptance = read_acceptance(wire.acceptance)?;
     let shaping = Shaping::new(penalties, wire.logit_bias)?;
     let top_p = wire.top_p.unwrap_or(1.0);
     let sampling = Sampling::new(wire.temperature, wire.top_k as usize, top_p, wire.seed.unwrap_or(0))?;
-    Ok(sampling.with_min_p(wire.min_p)?.with_shaping(shaping))
+    Ok(sampling.with_min_p(wire.min_p)?.with_shaping(shaping).with_acceptance(acceptance))
+}
+
+fn read_acceptance(wire: i32) -> Result<Acceptance, WireError> {
+    let unknown = WireError::Unknown { field: "acceptance", value: wire };
+    Ok(match pb::Acceptance::try_from(wire).map_err(|_| unknown)? {
+        pb::Acceptance::Unspecified | pb::Acceptance::Coupled => Acceptance::Coupled,
+        pb::Acceptance::Rejection => Acceptance::Rejection,
+    })
+}
+
+fn write_acceptance(acceptance: Acceptance) -> i32 {
+    let wire = match acceptance {
+        Acceptance::Coupled => pb::Acceptance::Coupled,
+        Acceptance::Rejection => pb::Acceptance::Rejection,
+    };
+    wire.into()
 }
 
 pub(crate) fn write_sampling(sampling: &Sampling) -> pb::Sampling {
@@ -159,6 +177,7 @@ pub(crate) fn write_sampling(sampling: &Sampling) -> pb::Sampling {
         presence_penalty: penalties.presence,
         frequency_penalty: penalties.frequency,
         logit_bias: shaping.map(|shaping| shaping.bias().iter().copied().collect()).unwrap_or_default(),
+        acceptance: write_acceptance(sampling.acceptance()),
     }
 }
 
@@ -317,7 +336,8 @@ mod tests {
         let penalties = Penalties { repetition: 1.1, presence: -0.5, frequency: 0.25 };
         let shaping = Shaping::new(penalties, [(7, -100.0), (3, 1.5)]).unwrap();
         let shaped = sampling.clone().with_min_p(0.05).unwrap().with_shaping(shaping);
-        for sampling in [sampling, shaped] {
+        let rejecting = shaped.clone().with_acceptance(Acceptance::Rejection);
+        for sampling in [sampling, shaped, rejecting] {
             assert_eq!(read_sampling(Some(write_sampling(&sampling))).unwrap(), sampling);
         }
         assert_eq!(read_sampling(Some(pb::Sampling::default())).unwrap(), Sampling::greedy());
@@ -342,6 +362,13 @@ mod tests {
             spoil(&mut wire);
             assert!(matches!(read_sampling(Some(wire)), Err(WireError::Sampling(_))));
         }
+    }
+
+    #[test]
+    fn an_acceptance_that_means_nothing_is_refused() {
+        let wire = pb::Sampling { acceptance: 7, ..pb::Sampling::default() };
+        let refusal = read_sampling(Some(wire)).unwrap_err().to_string();
+        assert_eq!(refusal, "acceptance is 7, which means nothing");
     }
 
     #[test]

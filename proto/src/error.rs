@@ -1,6 +1,6 @@
 //! Why a message was refused.
 
-use espalier_speculation::{SamplingError, StopStringError, Token, TreeFault};
+use espalier_speculation::{DistributionError, DrawnTreeError, SamplingError, StopStringError, Token, TreeFault};
 use thiserror::Error;
 
 /// A message that breaks one of the protocol's rules.
@@ -112,6 +112,30 @@ pub enum WireError {
         /// The number.
         value: f64,
     },
+    /// What children were drawn from has tokens without probabilities, or the other way round.
+    #[error("the children of node {node} were drawn from {tokens} tokens with {probs} probabilities")]
+    DrawnLengths {
+        /// The node whose children were drawn; 0 is the root.
+        node: usize,
+        /// How many tokens came.
+        tokens: usize,
+        /// How many probabilities came.
+        probs: usize,
+    },
+    /// The children of one node were drawn twice.
+    #[error("node {node} came with two draft distributions")]
+    DrawnTwice {
+        /// The node; 0 is the root.
+        node: usize,
+    },
+    /// What children were drawn from is no distribution.
+    #[error("the children of node {node} were not drawn from a distribution: {fault}")]
+    Distribution {
+        /// The node whose children were drawn; 0 is the root.
+        node: usize,
+        /// Why.
+        fault: DistributionError,
+    },
     /// Stop strings that are none.
     #[error(transparent)]
     StopStrings(#[from] StopStringError),
@@ -121,4 +145,7 @@ pub enum WireError {
     /// A tree that is none.
     #[error(transparent)]
     Tree(#[from] TreeFault),
+    /// A tree that cannot have been drawn.
+    #[error(transparent)]
+    Drawn(#[from] DrawnTreeError),
 }

@@ -13,6 +13,7 @@ mod drafter;
 mod error;
 mod fault;
 mod generation;
+mod numbered_tree;
 mod tokenizer_files;
 mod verifier;
 
@@ -31,8 +32,9 @@ pub use generation::{
     Alternative, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, SpeculationSummary,
     TargetCard,
 };
+pub use numbered_tree::NumberedTree;
 pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
-pub use verifier::{NumberedTree, Open, Outcome, RowCost, VerifierCard, VerifierEvent};
+pub use verifier::{Open, Outcome, RowCost, VerifierCard, VerifierEvent};
 
 /// The most bytes that a service reads as one message.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;

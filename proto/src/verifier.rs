@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Logprobs, Sampling, Token, Tree, TreeBounds};
+use espalier_speculation::{FinishReason, Logprobs, Sampling, Token};
 
 use crate::common::{
     SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_finish, read_logprobs,
@@ -156,42 +156,6 @@ impl From<Open> for pb::VerifyRequest {
     }
 }
 
-/// Every further message of `Verify`: a tree to verify.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NumberedTree {
-    /// Counts from 0 within a stream.
-    pub round: u64,
-    /// The candidates; none asks for one token of the target's own.
-    pub tree: Tree,
-}
-
-impl NumberedTree {
-    /// Reads a message that is not the first of its stream.
-    ///
-    /// # Errors
-    /// Anything but a tree, or one that breaks a rule or a bound.
-    pub fn read(wire: pb::VerifyRequest, bounds: &TreeBounds) -> Result<Self, WireError> {
-        let wire = match required("message", wire.message)? {
-            Up::Tree(tree) => tree,
-            Up::Open(_) => return Err(WireError::Order { expected: "a tree", found: "an open" }),
-        };
-        let tree = Tree::parse(bounds, &wire.tokens, &wire.parents, &wire.probs)?;
-        Ok(Self { round: wire.round, tree })
-    }
-
-    /// The message that carries `tree` as the tree of `round`.
-    pub fn write(round: u64, tree: &Tree) -> pb::VerifyRequest {
-        let nodes = tree.nodes();
-        let tree = pb::CandidateTree {
-            round,
-            tokens: nodes.iter().map(|node| node.token).collect(),
-            parents: nodes.iter().map(|node| wire_count(node.parent)).collect(),
-            probs: nodes.iter().map(|node| node.prob).collect(),
-        };
-        pb::VerifyRequest { message: Some(Up::Tree(tree)) }
-    }
-}
-
 /// What the target made of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -297,9 +261,10 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use espalier_speculation::{Penalties, Shaping};
+    use espalier_speculation::{Acceptance, CandidateTree, Penalties, Shaping, TreeBounds};
 
     use super::*;
+    use crate::NumberedTree;
 
     const SEQUENCE: SequenceBounds = SequenceBounds { vocab: 100, context: 16 };
     const TREE: TreeBounds = TreeBounds { vocab: 100, max_nodes: 4, max_depth: 4 };
@@ -349,28 +314,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_survives_the_wire() {
-        let mut tree = Tree::new();
-        let first = tree.push(0, 10, 0.5).unwrap();
-        tree.push(first, 11, 0.25).unwrap();
-        tree.push(0, 12, 0.125).unwrap();
-        let wire = NumberedTree::write(9, &tree);
-        assert_eq!(NumberedTree::read(wire, &TREE), Ok(NumberedTree { round: 9, tree }));
-    }
-
-    #[test]
-    fn a_tree_that_breaks_a_rule_is_refused() {
-        let tree = pb::CandidateTree { round: 0, tokens: vec![1], parents: vec![1], probs: vec![0.5] };
-        let wire = pb::VerifyRequest { message: Some(Up::Tree(tree)) };
-        assert!(matches!(NumberedTree::read(wire, &TREE), Err(WireError::Tree(_))));
-    }
-
-    #[test]
     fn the_stream_has_an_order() {
-        let tree = NumberedTree::write(0, &Tree::new());
+        let tree = NumberedTree::write(0, &CandidateTree::default());
         let refusal = Open::read(tree, &SEQUENCE).unwrap_err().to_string();
         assert_eq!(refusal, "a tree came where an open was expected");
-        assert!(NumberedTree::read(open().into(), &TREE).is_err());
+        assert!(NumberedTree::read(open().into(), &TREE, Acceptance::Coupled).is_err());
         assert_eq!(
             Open::read(pb::VerifyRequest { message: None }, &SEQUENCE),
             Err(WireError::Missing { field: "message" })

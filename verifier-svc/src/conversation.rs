@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use espalier_proto::{NumberedTree, Open, SequenceBounds, VerifierEvent, pb};
-use espalier_speculation::TreeBounds;
+use espalier_speculation::{Acceptance, TreeBounds};
 use futures::{Stream, stream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -28,6 +28,7 @@ pub(crate) struct Conversation {
     /// Answers that are still to come.
     owed: usize,
     bounds: TreeBounds,
+    acceptance: Acceptance,
 }
 
 impl Conversation {
@@ -41,9 +42,10 @@ impl Conversation {
         let first = first.map_err(|_| VerifierError::NothingOpened)??;
         let first = first.ok_or(VerifierError::NothingOpened)?;
         let open = Open::read(first, &sequence_bounds).map_err(VerifierError::from)?;
+        let acceptance = open.sampling.acceptance();
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let session = engine.open(open, sender)?;
-        Ok(Self { up, heard_all: false, session, replies, owed: 1, bounds })
+        Ok(Self { up, heard_all: false, session, replies, owed: 1, bounds, acceptance })
     }
 
     /// What goes down, until the sequence ends, fails, or has nothing more to say.
@@ -78,7 +80,7 @@ impl Conversation {
             self.heard_all = true;
             return Ok(());
         };
-        let numbered = NumberedTree::read(message, &self.bounds)?;
+        let numbered = NumberedTree::read(message, &self.bounds, self.acceptance)?;
         self.session.submit(numbered)?;
         self.owed += 1;
         Ok(())

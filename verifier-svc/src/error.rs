@@ -5,7 +5,7 @@ use std::time::Duration;
 use espalier_model::ModelError;
 use espalier_proto::{Fault, FaultKind, Party, SequenceId, WireError};
 use espalier_service_kit::ServeError;
-use espalier_speculation::LogitsError;
+use espalier_speculation::AcceptError;
 use thiserror::Error;
 use tonic::Status;
 
@@ -70,9 +70,9 @@ pub enum VerifierError {
         /// What the model said.
         fault: String,
     },
-    /// The model's logits decide nothing.
+    /// Nothing can be accepted: the model's logits decide nothing.
     #[error("the model decided nothing: {0}")]
-    Logits(#[from] LogitsError),
+    Accept(#[from] AcceptError),
     /// The engine's thread has ended.
     #[error("the engine has stopped")]
     Stopped,
@@ -91,7 +91,7 @@ impl VerifierError {
             Self::Full { .. } | Self::Busy => FaultKind::Overloaded,
             Self::TakenOver { .. } | Self::Idle { .. } => FaultKind::LostSequence,
             Self::Stopped => FaultKind::Gone,
-            Self::Model { .. } | Self::Logits(_) => FaultKind::Internal,
+            Self::Model { .. } | Self::Accept(_) => FaultKind::Internal,
         }
     }
 

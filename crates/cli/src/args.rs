@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgGroup, Parser, Subcommand};
 use espalier_service_kit::TelemetryArgs;
-use espalier_speculation::{LOGPROBS_MAX, Token};
+use espalier_speculation::{Acceptance, LOGPROBS_MAX, Token};
 
 use crate::bench::policies::{ALL, Labelled};
 
@@ -152,6 +152,11 @@ pub(crate) struct Decoding {
     /// The same seed gives the same text.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) seed: u64,
+    /// How drafted tokens are accepted above temperature 0: `coupled` keeps the text of plain decoding with the same seed;
+    /// `rejection` keeps its distribution only, with policies that do not choose among drawn tokens. At temperature 0 both
+    /// are greedy decoding.
+    #[arg(long, default_value_t = Acceptance::Coupled, value_name = "coupled|rejection")]
+    pub(crate) acceptance: Acceptance,
     /// How trees are grown: a policy, with parameters if wanted.
     #[arg(long, value_name = "P[,key=value…]", long_help = policy_help())]
     pub(crate) policy: Option<String>,
@@ -203,6 +208,7 @@ impl Decoding {
             min_p: 0.0,
             shaping: ShapingArgs::default(),
             seed: 0,
+            acceptance: Acceptance::Coupled,
             policy: None,
             drafter: None,
             no_speculation: false,
@@ -329,6 +335,14 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn an_acceptance_that_does_not_exist_is_refused_with_those_that_do() {
+        let flags = ["espalier", "generate", "--target=small", "--prompt=x", "--acceptance=typical"];
+        let error = Args::try_parse_from(flags).map_err(|error| error.to_string());
+        let told = "unknown acceptance `typical`; there are coupled and rejection";
+        assert!(error.as_ref().is_err_and(|error| error.contains(told)), "{error:?}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use espalier_local::LocalError;
 use espalier_model::ModelError;
 use espalier_proto::FaultKind;
 use espalier_service_kit::{ShutdownError, TelemetryError};
-use espalier_speculation::{LogitsError, PolicyError, SamplingError, StopStringError};
+use espalier_speculation::{LogitsError, PolicyError, PruningPolicy, SamplingError, StopStringError};
 use espalier_text::TextError;
 use espalier_trainer::TrainError;
 use espalier_verifier::ConfigError;
@@ -55,6 +55,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     #[error(transparent)]
+    Pruning(#[from] PruningPolicy),
+    #[error(transparent)]
     Sampling(#[from] SamplingError),
     #[error(transparent)]
     StopStrings(#[from] StopStringError),
@@ -90,6 +92,7 @@ impl CliError {
             | Self::NoFolders { .. }
             | Self::NoPrompts { .. }
             | Self::Policy(_)
+            | Self::Pruning(_)
             | Self::Sampling(_)
             | Self::StopStrings(_)
             | Self::Config(_) => true,

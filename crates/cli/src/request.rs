@@ -1,7 +1,7 @@
 //! What a command line asks of a gateway.
 
 use espalier_proto::{GenerationRequest, Message, Prompt};
-use espalier_speculation::{Penalties, Sampling, SamplingError, Shaping, StopStrings, parse_policy};
+use espalier_speculation::{Acceptance, Penalties, Sampling, SamplingError, Shaping, StopStrings, parse_policy};
 
 use crate::args::Decoding;
 use crate::error::CliError;
@@ -22,8 +22,13 @@ pub(crate) fn request(
     form: Form,
     decoding: &Decoding,
 ) -> Result<GenerationRequest, CliError> {
+    let sampling = sampling(decoding)?;
     let policy = decoding.policy.as_deref();
-    policy.map(parse_policy).transpose()?;
+    if let Some(policy) = policy.map(parse_policy).transpose()?
+        && sampling.acceptance() == Acceptance::Rejection
+    {
+        policy.suiting_drawn()?;
+    }
     let prompt = match form {
         Form::Raw => Prompt::Text(prompt.to_owned()),
         Form::Chat => Prompt::Conversation(vec![Message { role: "user".to_owned(), content: prompt.to_owned() }]),
@@ -32,7 +37,7 @@ pub(crate) fn request(
         target: target.to_owned(),
         prompt,
         max_tokens: decoding.max_tokens as usize,
-        sampling: sampling(decoding)?,
+        sampling,
         seeded: true,
         stop_tokens: Vec::new(),
         stop_strings: StopStrings::default(),
@@ -52,7 +57,7 @@ fn sampling(decoding: &Decoding) -> Result<Sampling, SamplingError> {
     };
     let sampling = Sampling::new(decoding.temperature, decoding.top_k as usize, decoding.top_p, decoding.seed)?;
     let shaping = Shaping::new(penalties, shaping.logit_bias.iter().copied())?;
-    Ok(sampling.with_min_p(decoding.min_p)?.with_shaping(shaping))
+    Ok(sampling.with_min_p(decoding.min_p)?.with_shaping(shaping).with_acceptance(decoding.acceptance))
 }
 
 #[cfg(test)]
@@ -85,6 +90,7 @@ mod tests {
             "--top-p=0.9",
             "--min-p=0.05",
             "--seed=7",
+            "--acceptance=rejection",
             "--repetition-penalty=1.1",
             "--presence-penalty=-0.5",
             "--frequency-penalty=0.25",
@@ -93,7 +99,16 @@ mod tests {
         let penalties = Penalties { repetition: 1.1, presence: -0.5, frequency: 0.25 };
         let shaping = Shaping::new(penalties, [(3, 1.5), (9, -100.0)]).unwrap();
         let expected = Sampling::new(0.8, 40, 0.9, 7).unwrap().with_min_p(0.05).unwrap().with_shaping(shaping);
+        let expected = expected.with_acceptance(Acceptance::Rejection);
         assert_eq!(asked(&flags).unwrap().sampling, expected);
+    }
+
+    #[test]
+    fn by_rejection_only_policies_that_keep_what_is_drawn_can_be_asked_for() {
+        let with = |temperature, policy| asked(&["--acceptance=rejection", temperature, policy]);
+        assert!(matches!(with("--temperature=0.8", "--policy=eagle2"), Err(CliError::Pruning(_))));
+        assert!(with("--temperature=0.8", "--policy=svip").is_ok());
+        assert!(with("--temperature=0", "--policy=eagle2").is_ok(), "this is greedy");
     }
 
     #[test]

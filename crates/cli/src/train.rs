@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use espalier_service_kit::signal;
 use espalier_trainer::{
-    BaseMethod, EarlyExitMethod, EddMethod, Method, ModelShape, Outcome, Recipe, SortedMethod, Summary, TrainError,
+    BaseMethod, CaliTsMethod, EarlyExitMethod, EddMethod, Method, ModelShape, Outcome, Recipe, SortedMethod, Summary,
+    TrainError,
 };
 use serde::Serialize;
 
@@ -20,7 +21,7 @@ use crate::models::checkpoint;
 use crate::{report, system};
 
 pub(crate) use args::Train;
-use args::{Base, Common, EarlyExit, Edd, Sorted};
+use args::{Base, CaliTs, Common, EarlyExit, Edd, Sorted};
 use bar::Bar;
 
 /// The sizes of a model from nothing unless told otherwise: about 4 million parameters beside the embedding.
@@ -62,6 +63,7 @@ impl Job {
             Train::Sorted(args) => (sorted(system, args)?, &args.common),
             Train::Edd(args) => (edd(system, args)?, &args.common),
             Train::EarlyExit(args) => (early_exit(system, args)?, &args.common),
+            Train::CaliTs(args) => (cali_ts(system, args)?, &args.common),
             Train::Resume(args) => return Ok(Self { work: Work::Resume { out: args.out.clone() }, json: args.json }),
         };
         let work = Work::New { recipe: Box::new(recipe(system, method, common)), out: common.out.clone() };
@@ -146,6 +148,11 @@ fn edd(system: &SystemArgs, args: &Edd) -> Result<Method, CliError> {
 fn early_exit(system: &SystemArgs, args: &EarlyExit) -> Result<Method, CliError> {
     let target = folder(system, &args.target)?;
     Ok(Method::EarlyExit(EarlyExitMethod { target, shared_layers: args.shared_layers }))
+}
+
+fn cali_ts(system: &SystemArgs, args: &CaliTs) -> Result<Method, CliError> {
+    let (target, drafter) = (folder(system, &args.target)?, folder(system, &args.drafter)?);
+    Ok(Method::CaliTs(CaliTsMethod { target, drafter }))
 }
 
 /// A checkpoint's folder, wherever the run is resumed.

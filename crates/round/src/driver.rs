@@ -114,7 +114,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         let Some(round) = self.under_way.pop_front() else {
             return Err(unasked(outcome.round));
         };
-        let tree = &round.proposed.tree;
+        let tree = round.proposed.tree.tree();
         self.sequence.apply(tree, &outcome)?;
         let feedback = Feedback { tree, outcome: &outcome, round_trip: round.submitted.elapsed() };
         let waited = waiting.elapsed();
@@ -148,7 +148,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use espalier_proto::{Grant, Outcome};
-    use espalier_speculation::{NgramLimits, Token, Tree, commit, walk};
+    use espalier_speculation::{Acceptance, CandidateTree, NgramLimits, Token, Tree, commit, walk};
     use proptest::prelude::*;
 
     use super::*;
@@ -200,8 +200,8 @@ mod tests {
     }
 
     impl Verifier for Target {
-        async fn submit(&mut self, round: u64, tree: &Tree) -> Result<(), Fault> {
-            let outcome = self.verify(round, tree);
+        async fn submit(&mut self, round: u64, tree: &CandidateTree) -> Result<(), Fault> {
+            let outcome = self.verify(round, tree.tree());
             self.outcomes.push_back(outcome);
             Ok(())
         }
@@ -304,7 +304,7 @@ mod tests {
             let expected = plain_text(&prompt, max_tokens);
             let target = || Target::new(&prompt, max_tokens);
             let drawn = Drawn { trees, proposed: 0, observed: 0 };
-            let ngram = Ngram::new(vec![END], NgramLimits::default());
+            let ngram = Ngram::new(vec![END], NgramLimits::default(), Acceptance::Coupled);
             prop_assert_eq!(text_of(&wait(events_of(drawn, target(), granted(100)))), expected.clone());
             prop_assert_eq!(text_of(&wait(events_of(ngram, target(), granted(100)))), expected.clone());
             prop_assert_eq!(text_of(&wait(events_of(Plain, target(), granted(100)))), expected);

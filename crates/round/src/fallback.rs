@@ -1,7 +1,7 @@
 //! Proposers that need no model.
 
 use espalier_proto::Fault;
-use espalier_speculation::{NgramLimits, Token, propose_ngram};
+use espalier_speculation::{Acceptance, DrawnTree, NgramLimits, Token, propose_ngram};
 
 use crate::ports::{Feedback, Proposed, Proposer};
 use crate::sequence::Sequence;
@@ -36,17 +36,21 @@ const NODES_MIN: usize = 2;
 const NODES_STEP: usize = 3;
 
 /// Proposes what followed the end of the text when it last occurred, the more of it the better that went lately.
+///
+/// By rejection it proposes a chain only: a guess is a draw from a distribution that has nothing else, so a second guess
+/// at the same place could not have been drawn.
 #[derive(Debug, Clone)]
 pub struct Ngram {
     stops: Vec<Token>,
     limits: NgramLimits,
+    acceptance: Acceptance,
     nodes: usize,
 }
 
 impl Ngram {
-    /// Proposals within `limits` that nothing follows after one of `stops`.
-    pub fn new(stops: Vec<Token>, limits: NgramLimits) -> Self {
-        Self { stops, limits, nodes: NODES_MIN }
+    /// Proposals within `limits` that nothing follows after one of `stops`, for a sequence verified by `acceptance`.
+    pub fn new(stops: Vec<Token>, limits: NgramLimits, acceptance: Acceptance) -> Self {
+        Self { stops, limits, acceptance, nodes: NODES_MIN }
     }
 }
 
@@ -55,7 +59,11 @@ impl Proposer for Ngram {
         let max_nodes = self.limits.max_nodes.min(self.nodes);
         let max_depth = self.limits.max_depth.min(sequence.remaining().saturating_sub(1));
         let limits = NgramLimits { max_nodes, max_depth, ..self.limits };
-        Ok(Proposed::whole(propose_ngram(sequence.committed(), &self.stops, &limits)))
+        let guesses = propose_ngram(sequence.committed(), &self.stops, &limits);
+        Ok(match self.acceptance {
+            Acceptance::Coupled => Proposed::whole(guesses),
+            Acceptance::Rejection => Proposed::whole(DrawnTree::trunk(&guesses)),
+        })
     }
 
     async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
@@ -76,15 +84,31 @@ mod tests {
     use std::time::Duration;
 
     use espalier_proto::Outcome;
-    use espalier_speculation::Tree;
+    use espalier_speculation::{CandidateTree, Tree};
 
     use super::*;
 
     #[tokio::test]
     async fn what_followed_before_is_proposed_again() {
         let sequence = Sequence::new(vec![7, 8, 9, 1, 7], 10);
-        let tree = Ngram::new(vec![], NgramLimits::default()).propose(&sequence).await.unwrap().tree;
-        assert_eq!(tokens_of(&tree), [8, 9]);
+        let proposed = ngram(Acceptance::Coupled).propose(&sequence).await.unwrap();
+        assert_eq!(tokens_of(proposed.tree.tree()), [8, 9]);
+    }
+
+    fn ngram(acceptance: Acceptance) -> Ngram {
+        Ngram::new(vec![], NgramLimits::default(), acceptance)
+    }
+
+    #[tokio::test]
+    async fn by_rejection_the_likeliest_continuation_is_proposed_alone() {
+        // After 7 came 8 twice and 9 once, the last time.
+        let sequence = Sequence::new(vec![7, 8, 1, 7, 8, 2, 7, 9, 3, 7], 10);
+        let ranked = ngram(Acceptance::Coupled).propose(&sequence).await.unwrap().tree;
+        assert_eq!(ranked.tree().nodes().iter().filter(|node| node.depth == 1).count(), 2);
+        let drawn = ngram(Acceptance::Rejection).propose(&sequence).await.unwrap().tree;
+        let CandidateTree::Drawn(drawn) = drawn else { panic!("{drawn:?}") };
+        assert_eq!(drawn.tree().nodes().iter().map(|node| (node.parent, node.token)).collect::<Vec<_>>(), [(0, 8)]);
+        assert!(drawn.distributions().all(|(_, q)| q.tokens().len() == 1));
     }
 
     fn tokens_of(tree: &Tree) -> Vec<Token> {
@@ -99,13 +123,14 @@ mod tests {
     #[tokio::test]
     async fn proposals_grow_while_they_are_accepted_whole_and_shrink_when_not() {
         let sequence = Sequence::new((0..40).chain([0]).collect(), 100);
-        let mut ngram = Ngram::new(vec![], NgramLimits::default());
+        let mut ngram = ngram(Acceptance::Coupled);
         for (expected, accepted) in [(2, 2), (5, 5), (8, 8), (11, 11), (11, 4), (8, 0), (5, 0), (2, 0), (2, 2), (5, 0)]
         {
-            let tree = ngram.propose(&sequence).await.unwrap().tree;
-            assert_eq!(tokens_of(&tree), (1..=expected).collect::<Vec<Token>>());
+            let proposed = ngram.propose(&sequence).await.unwrap();
+            let tree = proposed.tree.tree();
+            assert_eq!(tokens_of(tree), (1..=expected).collect::<Vec<Token>>());
             let outcome = accepting((1..=accepted).collect());
-            let feedback = Feedback { tree: &tree, outcome: &outcome, round_trip: Duration::ZERO };
+            let feedback = Feedback { tree, outcome: &outcome, round_trip: Duration::ZERO };
             ngram.observe(&feedback).await.unwrap();
         }
     }
@@ -113,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_proposed_where_one_token_may_follow() {
         let sequence = Sequence::new(vec![7, 8, 9, 1, 7], 1);
-        let proposed = Ngram::new(vec![], NgramLimits::default()).propose(&sequence).await.unwrap();
+        let proposed = ngram(Acceptance::Coupled).propose(&sequence).await.unwrap();
         assert_eq!(proposed, Proposed::default());
     }
 }

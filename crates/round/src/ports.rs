@@ -4,23 +4,25 @@ use std::future::Future;
 use std::time::Duration;
 
 use espalier_proto::{Fault, Outcome};
-use espalier_speculation::Tree;
+use espalier_speculation::{CandidateTree, Tree};
 
 use crate::sequence::Sequence;
 
 /// A tree to be verified.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Proposed {
-    /// The candidates; none asks for one token of the target's own.
-    pub tree: Tree,
+    /// The candidates; none asks for one token of the target's own. Where the sequence is verified by rejection they
+    /// are drawn.
+    pub tree: CandidateTree,
     /// Nodes drafted to get there, before any were dropped.
     pub drafted: usize,
 }
 
 impl Proposed {
     /// A tree that took no more drafting than its own nodes.
-    pub fn whole(tree: Tree) -> Self {
-        Self { drafted: tree.len(), tree }
+    pub fn whole(tree: impl Into<CandidateTree>) -> Self {
+        let tree = tree.into();
+        Self { drafted: tree.tree().len(), tree }
     }
 }
 
@@ -65,7 +67,7 @@ pub trait Verifier: Send {
     ///
     /// # Errors
     /// The verifier cannot be reached, or refuses.
-    fn submit(&mut self, round: u64, tree: &Tree) -> impl Future<Output = Result<(), Fault>> + Send;
+    fn submit(&mut self, round: u64, tree: &CandidateTree) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// The next outcome, in the order of the trees.
     ///

@@ -2,7 +2,7 @@
 
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{Fault, FaultKind, NumberedTree, Open, Outcome, Party, VerifierEvent, pb};
-use espalier_speculation::Tree;
+use espalier_speculation::CandidateTree;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
@@ -64,7 +64,7 @@ fn unexpected(what: &str) -> Fault {
 }
 
 impl Verifier for RemoteVerifier {
-    async fn submit(&mut self, round: u64, tree: &Tree) -> Result<(), Fault> {
+    async fn submit(&mut self, round: u64, tree: &CandidateTree) -> Result<(), Fault> {
         // A stream that takes no more has ended; why, the next outcome tells.
         let _ = self.up.send(NumberedTree::write(round, tree)).await;
         Ok(())

@@ -95,15 +95,23 @@ impl Candidates {
     /// # Errors
     /// No logits, a NaN or plus infinity among them, or all minus infinity.
     pub fn from_logits(logits: &[f32], k: usize) -> Result<Self, LogitsError> {
-        let scale = Scale::new(numeric::peak(logits)?, 1.0);
+        Ok(Self::of_vocabulary(logits, Scale::new(numeric::peak(logits)?, 1.0), k))
+    }
+
+    /// The same of the softmax of the scores that `scale` gives `logits`.
+    pub(crate) fn of_vocabulary(logits: &[f32], scale: Scale, k: usize) -> Self {
         let softmax = Softmax::over(logits, scale);
-        let shape = softmax.shape();
-        let tokens = select::top(logits, k)
-            .into_iter()
-            .map(|(token, logit)| (token, softmax.prob(scale.score(logit))))
-            .filter(|&(_, prob)| prob > 0.0)
-            .collect();
-        Ok(Self::from_parts(tokens, shape))
+        let best = select::top(logits, k).into_iter();
+        let probs = best.map(|(token, logit)| (token, softmax.prob(scale.score(logit))));
+        Self::from_parts(probs.filter(|&(_, prob)| prob > 0.0).collect(), softmax.shape())
+    }
+
+    /// The `k` most probable tokens of the softmax of `scores`, in exact `f64`.
+    pub(crate) fn of_scores(mut scores: Vec<(Token, f64)>, k: usize) -> Self {
+        scores.sort_unstable_by(best_first);
+        let (best, softmax) = Softmax::exact(&scores);
+        let probs = scores.into_iter().take(k).map(|(token, score)| (token, softmax.prob(score - best)));
+        Self::from_parts(probs.filter(|&(_, prob)| prob > 0.0).collect(), softmax.shape())
     }
 
     /// The candidates with their probabilities in (0, 1], best first.

@@ -89,6 +89,16 @@ impl Distribution {
         Self::normalised(tokens).ok_or(DistributionError::Nothing)
     }
 
+    /// All on one token.
+    pub fn certain(token: Token) -> Self {
+        Self { tokens: vec![(token, 1.0)] }
+    }
+
+    /// In proportion to `weights`, which are not negative and come by rising token; `None` if all are 0.
+    pub(crate) fn of_weights(weights: Vec<(Token, f64)>) -> Option<Self> {
+        Self::normalised(weights)
+    }
+
     /// The possible tokens with their probabilities in (0, 1], by rising token.
     pub fn tokens(&self) -> &[(Token, f64)] {
         &self.tokens

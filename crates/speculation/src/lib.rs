@@ -8,13 +8,15 @@
 //!
 //! 1. [`parse_policy`] turns `pct,width=5` into a [`PolicySpec`]; a [`Grower`] drives it level by
 //!    level over [`Candidates`] (from [`Sampler::rank`]) and ends with a [`Proposal`].
-//! 2. The verifier parses the proposal's [`Tree`] and calls [`accept`], which walks it under the
-//!    request's [`Sampling`], each node with the history of its own path: [`Sampler`]. In rejection mode the drafter
-//!    draws ([`Grower::for_drawn`], [`draw_candidates`]) and the verifier calls [`accept_by_rejection`].
+//! 2. The verifier parses the [`CandidateTree`] and accepts what it can of it under the request's [`Sampling`], each
+//!    node with the history of its own path: [`Sampler`]. Under [`Acceptance::Rejection`] the drafter draws
+//!    ([`Grower::for_drawn`], [`Drawing`]) and the verifier tries what was drawn ([`accept_drawn`]).
 //! 3. [`commit`] cuts the walk at a stop token or the length limit; [`Statistics`] and
 //!    [`CostModel`] learn from the round. [`StopScanner`] cuts the text that the tokens make.
 
 mod accept;
+mod acceptance;
+mod candidate_tree;
 mod candidates;
 mod cost;
 mod distribution;
@@ -45,14 +47,16 @@ mod uniforms;
 mod visibility;
 
 pub use accept::{
-    DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, Walk, accept, accept_by_rejection, arg_max,
-    round_law, walk, winner,
+    DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, Walk, accept, accept_by_rejection,
+    accept_drawn, arg_max, round_law, walk, winner,
 };
+pub use acceptance::{Acceptance, UnknownAcceptance};
+pub use candidate_tree::{AcceptError, CandidateTree};
 pub use candidates::{CandidateError, Candidates, Shape};
 pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve};
 pub use distribution::{Distribution, DistributionError, PROBABILITY_SUM_SLACK};
 pub use draft::{Draft, Expansion};
-pub use drawing::{draw_candidates, draw_distinct};
+pub use drawing::{DRAFT_TOKENS_MAX, DrawError, Drawing, draw_candidates, draw_distinct};
 pub use exits::{EXITS_MAX, ExitError, ExitThresholds};
 pub use gain::{GainRate, LinearCosts, best_rates, rate_bound};
 pub use grower::{GrowError, Grower, Proposal};

@@ -2,7 +2,7 @@
 
 use crate::numeric::LogitsError;
 use crate::shaping::History;
-use crate::{Candidates, Sampling, Token};
+use crate::{Candidates, Distribution, Sampling, Side, Token, Uniforms};
 
 /// How the tokens of one sequence are chosen, its text so far included.
 ///
@@ -65,6 +65,31 @@ impl Sampler {
         let position = self.position(path);
         let Self { sampling, history, row, .. } = self;
         sampling.rank(shape(sampling, history, row, logits, path), position, k)
+    }
+
+    /// The distribution that the target draws from after `path`, given its `logits` there: shaped, at the temperature,
+    /// and cut as in [`decide`](Self::decide). What rejection acceptance weighs.
+    ///
+    /// # Errors
+    /// As for [`Self::decide`].
+    pub fn distribution(&mut self, logits: &[f32], path: &[Token]) -> Result<Distribution, LogitsError> {
+        let Self { sampling, history, row, .. } = self;
+        sampling.distribution(shape(sampling, history, row, logits, path))
+    }
+
+    /// The `k` most probable tokens of the same distribution of the draft, given its `logits`: what it draws from.
+    /// Confidence and entropy are those of the whole distribution.
+    ///
+    /// # Errors
+    /// As for [`Self::decide`].
+    pub fn most_probable(&mut self, logits: &[f32], path: &[Token], k: usize) -> Result<Candidates, LogitsError> {
+        let Self { sampling, history, row, .. } = self;
+        sampling.most_probable(shape(sampling, history, row, logits, path), k)
+    }
+
+    /// The uniform draws of `side` in the round whose root is the last token of the text.
+    pub fn uniforms(&self, side: Side) -> Uniforms {
+        Uniforms::new(self.sampling.seed(), self.length.saturating_sub(1), side)
     }
 
     /// The position of the token after `path`.
@@ -145,6 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn the_draws_of_a_round_are_those_of_its_root() {
+        let mut sampler = Sampler::new(Sampling::new(1.0, 0, 1.0, 7).unwrap(), &[1, 2], &[3]);
+        let draws = |sampler: &Sampler| sampler.uniforms(Side::Draft).next();
+        assert_eq!(draws(&sampler), Uniforms::new(7, 2, Side::Draft).next());
+        sampler.push(&[4]);
+        assert_eq!(draws(&sampler), Uniforms::new(7, 3, Side::Draft).next());
+    }
+
+    #[test]
     fn a_path_is_history_for_its_node_and_for_no_other() {
         let shaping = Shaping::new(Penalties { presence: 2.0, ..Penalties::NONE }, []).unwrap();
         let mut sampler = Sampler::new(Sampling::greedy().with_shaping(shaping), &[0], &[]);
@@ -165,10 +199,26 @@ mod tests {
             let (prompt, generated) = text.split_at(prompt.min(text.len()));
             let whole = [text.as_slice(), &path].concat();
             let mut sampler = Sampler::new(sampling.clone(), prompt, generated);
-            let node = (sampler.decide(&logits(&whole), &path), sampler.rank(&logits(&whole), &path, 4));
+            let said = |sampler: &mut Sampler, path: &[Token]| {
+                let row = logits(&whole);
+                let drawn = (sampler.distribution(&row, path), sampler.most_probable(&row, path, 4));
+                (sampler.decide(&row, path), sampler.rank(&row, path, 4), drawn)
+            };
+            let node = said(&mut sampler, &path);
             let mut plain = Sampler::new(sampling, prompt, generated);
             path.iter().for_each(|&token| plain.push(&[token]));
-            prop_assert_eq!(node, (plain.decide(&logits(&whole), &[]), plain.rank(&logits(&whole), &[], 4)));
+            prop_assert_eq!(node, said(&mut plain, &[]));
+        }
+
+        #[test]
+        fn what_a_drafter_like_the_target_draws_from_is_the_target_s_distribution(
+            sampling in any_sampling(), prompt in any_text(1..10), path in any_text(0..4)
+        ) {
+            let row = logits(&path);
+            let mut sampler = Sampler::new(sampling, &prompt, &[]);
+            let best = sampler.most_probable(&row, &path, VOCAB as usize).unwrap();
+            let (q, p) = (Distribution::of_candidates(&best).unwrap(), sampler.distribution(&row, &path).unwrap());
+            prop_assert!((0..VOCAB).all(|token| (q.prob(token) - p.prob(token)).abs() < 1e-6), "{:?}, not {:?}", q, p);
         }
 
         #[test]

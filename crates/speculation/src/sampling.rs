@@ -9,7 +9,7 @@ use crate::numeric::{self, LogitsError, Scale};
 use crate::ranking::{over_vocabulary, rank_with_noise};
 use crate::shaping::{LOGIT_BIAS_MAX, LOGIT_BIASES_MAX};
 use crate::support::Support;
-use crate::{Candidates, Shaping, Token};
+use crate::{Acceptance, Candidates, Distribution, Shaping, Token};
 
 /// Why sampling parameters were refused.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -73,6 +73,8 @@ pub struct Sampling {
     top_p: f64,
     min_p: f64,
     seed: u64,
+    /// Never rejection where nothing is drawn.
+    acceptance: Acceptance,
     /// None that is neutral.
     shaping: Option<Arc<Shaping>>,
 }
@@ -80,7 +82,8 @@ pub struct Sampling {
 impl Sampling {
     /// Temperature 0: the most probable token, always.
     pub const fn greedy() -> Self {
-        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0, shaping: None }
+        let acceptance = Acceptance::Coupled;
+        Self { temperature: 0.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 0, acceptance, shaping: None }
     }
 
     /// Samples at `temperature` (0: greedy) from the `top_k` most probable tokens (0: all), of
@@ -95,7 +98,7 @@ impl Sampling {
         if !(top_p > 0.0 && top_p <= 1.0) {
             return Err(SamplingError::TopP { found: top_p });
         }
-        Ok(Self { temperature, top_k, top_p, min_p: 0.0, seed, shaping: None })
+        Ok(Self { temperature, top_k, top_p, seed, ..Self::greedy() })
     }
 
     /// The same, but only from tokens at least `min_p` times as probable as the most probable one (0: all); applied
@@ -119,6 +122,13 @@ impl Sampling {
     /// The same with noise from `seed`.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// The same with drafted tokens accepted by `acceptance`; at temperature 0, where both come to the same, it is
+    /// always [`Acceptance::Coupled`].
+    pub fn with_acceptance(self, acceptance: Acceptance) -> Self {
+        let acceptance = if self.is_greedy() { Acceptance::Coupled } else { acceptance };
+        Self { acceptance, ..self }
     }
 
     /// The temperature, finite and at least 0.
@@ -149,6 +159,11 @@ impl Sampling {
     /// Seed of the noise.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// How drafted tokens are accepted.
+    pub fn acceptance(&self) -> Acceptance {
+        self.acceptance
     }
 
     /// Whether the most probable token is always taken.
@@ -188,6 +203,38 @@ impl Sampling {
         Ok(match self.support(logits, peak) {
             Support::Everything(scale) => over_vocabulary(logits, scale, &noise, k),
             Support::Some(scores) => rank_with_noise(&scores, &noise, k),
+        })
+    }
+
+    /// The distribution that tokens are drawn from, given `logits` as [`Shaping`] left them; all on the arg-max where
+    /// greedy. Probabilities are within a relative 1e-6 of the exact ones.
+    ///
+    /// # Errors
+    /// No logits, a NaN or plus infinity among them, or all minus infinity.
+    pub(crate) fn distribution(&self, logits: &[f32]) -> Result<Distribution, LogitsError> {
+        if self.is_greedy() {
+            return Ok(Distribution::certain(arg_max(logits)?));
+        }
+        let weights = match self.support(logits, numeric::peak(logits)?) {
+            Support::Everything(scale) => {
+                (0..).zip(numeric::weights(logits, scale).into_iter().map(f64::from)).collect()
+            }
+            Support::Some(scores) => scores.into_iter().map(|(token, score)| (token, libm::exp(score))).collect(),
+        };
+        Distribution::of_weights(weights).ok_or(LogitsError::NothingPossible { vocab: logits.len() })
+    }
+
+    /// The `k` most probable tokens of that distribution, best first, with the shape of the whole.
+    ///
+    /// # Errors
+    /// No logits, a NaN or plus infinity among them, or all minus infinity.
+    pub(crate) fn most_probable(&self, logits: &[f32], k: usize) -> Result<Candidates, LogitsError> {
+        if self.is_greedy() {
+            return Candidates::from_logits(logits, k.min(1));
+        }
+        Ok(match self.support(logits, numeric::peak(logits)?) {
+            Support::Everything(scale) => Candidates::of_vocabulary(logits, scale, k),
+            Support::Some(scores) => Candidates::of_scores(scores, k),
         })
     }
 
@@ -289,6 +336,43 @@ mod tests {
     }
 
     #[test]
+    fn the_distribution_is_what_decisions_are_drawn_from() {
+        let probs = |temperature, top_k, top_p, min_p| {
+            let sampling = Sampling::new(temperature, top_k, top_p, 0).unwrap().with_min_p(min_p).unwrap();
+            let distribution = sampling.distribution(&logits()).unwrap();
+            // The draft's side of it: the same tokens, best first.
+            let best = sampling.most_probable(&logits(), 2).unwrap();
+            let expected = distribution.tokens().iter().take(2).map(|&(token, _)| token);
+            assert!(best.tokens().iter().map(|&(token, _)| token).eq(expected), "{best:?}");
+            assert!(
+                best.tokens()
+                    .iter()
+                    .all(|&(token, prob)| (prob - distribution.prob(token)).abs() < 1e-6 || temperature == 0.0)
+            );
+            (0..5).map(|token| distribution.prob(token)).collect::<Vec<f64>>()
+        };
+        for (found, expected) in [
+            (probs(0.0, 0, 1.0, 0.0), [1.0, 0.0, 0.0, 0.0, 0.0]),
+            (probs(1.0, 0, 1.0, 0.0), [0.4, 0.3, 0.2, 0.1, 0.0]),
+            (probs(0.5, 0, 1.0, 0.0), [16.0 / 30.0, 9.0 / 30.0, 4.0 / 30.0, 1.0 / 30.0, 0.0]),
+            (probs(1.0, 2, 1.0, 0.0), [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]),
+            (probs(1.0, 0, 0.65, 0.0), [4.0 / 7.0, 3.0 / 7.0, 0.0, 0.0, 0.0]),
+            (probs(1.0, 0, 1.0, 0.4), [4.0 / 9.0, 3.0 / 9.0, 2.0 / 9.0, 0.0, 0.0]),
+        ] {
+            assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn at_temperature_0_rejection_is_greedy() {
+        let with = |temperature| {
+            let sampling = Sampling::new(temperature, 0, 1.0, 0).unwrap();
+            sampling.with_acceptance(Acceptance::Rejection).acceptance()
+        };
+        assert_eq!((with(0.0), with(0.1)), (Acceptance::Coupled, Acceptance::Rejection));
+    }
+
+    #[test]
     fn shaping_that_changes_nothing_is_none() {
         let neutral = Shaping::new(Penalties::NONE, []).unwrap();
         assert_eq!(Sampling::greedy().with_shaping(neutral), Sampling::greedy());
@@ -334,6 +418,8 @@ mod tests {
             assert_eq!(sampling.decide(&[], 0), Err(LogitsError::Empty));
             assert_eq!(sampling.decide(&[f32::NAN], 0), Err(LogitsError::NotFinite { token: 0 }));
             assert_eq!(sampling.rank(&[f32::NEG_INFINITY], 0, 1), Err(LogitsError::NothingPossible { vocab: 1 }));
+            assert_eq!(sampling.distribution(&[]), Err(LogitsError::Empty));
+            assert_eq!(sampling.most_probable(&[f32::NAN], 1), Err(LogitsError::NotFinite { token: 0 }));
         }
     }
 }

@@ -158,6 +158,17 @@ impl Tree {
         Some(id + hit + 1)
     }
 
+    /// The most probable child of node `id`, among equals the first.
+    pub(crate) fn best_child(&self, id: usize) -> Option<usize> {
+        let children = (1..).zip(&self.nodes).skip(id).filter(|(_, node)| node.parent == id);
+        children.max_by(|a, b| a.1.prob.total_cmp(&b.1.prob).then(b.0.cmp(&a.0))).map(|(child, _)| child)
+    }
+
+    /// Keeps the first `nodes` nodes only; none of them loses its parent, which comes before it.
+    pub fn truncate(&mut self, nodes: usize) {
+        self.nodes.truncate(nodes);
+    }
+
     /// The nodes from the root (excluded) down to `id`; empty for the root and beyond the tree.
     pub fn path(&self, id: usize) -> Vec<usize> {
         let mut path = Vec::new();

@@ -2,11 +2,9 @@
 //! seeded rounds through the code that serves them.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-
 use espalier_speculation::{
-    Candidates, Costs, Distribution, DrawnTree, Grower, Limits, RejectionLaw, RoundStart, Side, Token, Tree,
-    UniformError, Uniforms, Walk, accept_by_rejection, draw_candidates, draw_distinct, parse_policy, round_law,
+    Candidates, Costs, Distribution, Drawing, DrawnTree, Grower, Limits, RejectionLaw, RoundStart, Side, Token, Tree,
+    UniformError, Uniforms, Walk, accept_by_rejection, draw_distinct, parse_policy, round_law,
 };
 use proptest::prelude::*;
 
@@ -118,21 +116,18 @@ const CHI_SQUARE_MAX: f64 = 56.4;
 fn round(grower: &mut Grower, models: &Models, (root, seed, position): (Token, u64, u64), k: usize) -> Vec<Token> {
     let limits = Limits { max_nodes: 7, max_depth: 3 };
     grower.begin_round(&RoundStart { costs: Costs::default(), limits, position, seed });
-    let (mut draft_draws, mut q_of) = (Uniforms::new(seed, position, Side::Draft), BTreeMap::new());
+    let mut drawing = Drawing::new(Uniforms::new(seed, position, Side::Draft));
     while let Some(frontier) = grower.frontier() {
         let mut level = Vec::new();
         for &id in frontier {
             let last = grower.node(id).map_or(root, |node| node.token);
             let best = Candidates::from_probs(&models.draft[last as usize], k).unwrap();
-            let q = Distribution::of_candidates(&best).unwrap();
-            level.push(draw_candidates(&best, &q, grower.width(), &mut draft_draws).unwrap());
-            q_of.insert(id, q);
+            level.push(drawing.draw(id, &best, grower.width()).unwrap());
         }
         grower.extend(&level).unwrap();
     }
     let proposal = grower.finish();
-    let ids = [0].into_iter().chain(proposal.drafted_ids);
-    let drawn = DrawnTree::new(proposal.tree, ids.map(|id| q_of.remove(&id)).collect()).unwrap();
+    let drawn = drawing.finish(proposal.tree, &proposal.drafted_ids).unwrap();
     let tree = drawn.tree();
     let target =
         |node| Ok::<_, UniformError>(row(&models.target, tree.node(node).map_or(root, |node| node.token), &[]));

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use espalier_model::{Decoder, KvCache, Logits, Row};
+use espalier_round::Proposed;
 use espalier_speculation::{
-    Candidates, CostModel, Grower, Limits, PolicySpec, Proposal, RoundStart, Sampler, Sampling, Token,
+    Acceptance, Candidates, CostModel, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, PolicySpec, PruningPolicy,
+    RoundStart, Sampler, Sampling, Side, Token,
 };
 
 use crate::error::SequenceError;
@@ -51,6 +53,8 @@ pub(crate) struct Drafting {
     /// Knows the committed tokens as far as they matter to it.
     sampler: Sampler,
     grower: Grower,
+    /// What the round draws, where the sequence is verified by rejection.
+    drawing: Option<Drawing>,
     /// Candidates come from this many tokens: the vocabulary without the padding of the model's matrix.
     vocab: usize,
     /// The tail rows that the last committed tokens were run in; the root's is the last.
@@ -63,22 +67,35 @@ pub(crate) struct Drafting {
 
 impl Drafting {
     /// A sequence of `request`, nothing of it in the cache yet. `costs` is what rounds are believed to cost.
-    pub(crate) fn new(decoder: &Decoder, vocab: usize, request: Request, costs: CostModel) -> Self {
+    ///
+    /// # Errors
+    /// A policy that rejection cannot be combined with, where it is asked for.
+    pub(crate) fn new(
+        decoder: &Decoder,
+        vocab: usize,
+        request: Request,
+        costs: CostModel,
+    ) -> Result<Self, PruningPolicy> {
         let mut stops = request.stops;
         stops.extend(&decoder.config().eos);
         let prompt = request.committed.len().saturating_sub(request.generated);
         let (prompt, generated) = request.committed.split_at(prompt);
-        Self {
+        let grower = match request.sampling.acceptance() {
+            Acceptance::Coupled => Grower::new(&request.policy, stops),
+            Acceptance::Rejection => Grower::for_drawn(&request.policy, stops)?,
+        };
+        Ok(Self {
             cache: decoder.new_cache(),
             costs,
             sampler: Sampler::new(request.sampling, prompt, generated),
             committed: request.committed,
-            grower: Grower::new(&request.policy, stops),
+            grower,
+            drawing: None,
             vocab: vocab.min(decoder.config().vocab),
             chain: Vec::new(),
             ran: HashMap::new(),
             sent: Vec::new(),
-        }
+        })
     }
 
     /// Starts a round.
@@ -86,6 +103,8 @@ impl Drafting {
         let position = self.committed.len() as u64 - 1;
         let start = RoundStart { costs: self.costs.costs(), limits, position, seed: self.sampler.sampling().seed() };
         self.grower.begin_round(&start);
+        let draws = self.sampler.sampling().acceptance() == Acceptance::Rejection;
+        self.drawing = draws.then(|| Drawing::new(self.sampler.uniforms(Side::Draft)));
     }
 
     /// The rows to run next; none when the tree is grown.
@@ -132,20 +151,32 @@ impl Drafting {
     }
 
     fn extend<'a>(&mut self, frontier: &[usize], logits: impl Fn(usize) -> &'a [f32]) -> Result<(), SequenceError> {
-        let width = self.grower.width();
-        let candidates = frontier.iter().enumerate().map(|(i, &id)| {
-            let path = path(&self.grower, id);
-            self.sampler.rank(&logits(i)[..self.vocab], &path, width)
-        });
+        let candidates = frontier.iter().enumerate().map(|(i, &id)| self.children(id, &logits(i)[..self.vocab]));
         let candidates = candidates.collect::<Result<Vec<Candidates>, _>>()?;
         Ok(self.grower.extend(&candidates)?)
     }
 
+    /// What may follow draft node `id`, given the `logits` there: ranked, or drawn.
+    fn children(&mut self, id: usize, logits: &[f32]) -> Result<Candidates, SequenceError> {
+        let (path, width) = (path(&self.grower, id), self.grower.width());
+        match &mut self.drawing {
+            None => Ok(self.sampler.rank(logits, &path, width)?),
+            Some(drawing) => {
+                let best = self.sampler.most_probable(logits, &path, DRAFT_TOKENS_MAX)?;
+                Ok(drawing.draw(id, &best, width)?)
+            }
+        }
+    }
+
     /// Ends the round: what to send.
-    pub(crate) fn finish(&mut self) -> Proposal {
+    pub(crate) fn finish(&mut self) -> Result<Proposed, SequenceError> {
         let proposal = self.grower.finish();
-        self.sent.clone_from(&proposal.drafted_ids);
-        proposal
+        self.sent = proposal.drafted_ids;
+        let tree = match self.drawing.take() {
+            None => proposal.tree.into(),
+            Some(drawing) => drawing.finish(proposal.tree, &self.sent)?.into(),
+        };
+        Ok(Proposed { tree, drafted: proposal.drafted })
     }
 
     /// Commits tokens of a round that nothing was drafted for.

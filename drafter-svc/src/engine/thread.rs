@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use espalier_model::{Decoder, Depth, Segment, Workspace};
-use espalier_speculation::Proposal;
+use espalier_round::Proposed;
 use tokio::sync::{mpsc, oneshot};
 
 use super::drafting::{Drafting, Step};
@@ -20,7 +20,7 @@ const QUEUE_MAX: usize = 256;
 /// Sequences that share a forward pass.
 const BATCH_MAX: usize = 64;
 
-type Grown = Result<(Box<Drafting>, Proposal), SequenceError>;
+type Grown = Result<(Box<Drafting>, Proposed), SequenceError>;
 
 /// A sequence to grow a tree for, and where to send it.
 struct Job {
@@ -80,9 +80,9 @@ impl Turns<'_> {
             match job.drafting.next() {
                 Some(step) => running.push((job, step)),
                 None => {
-                    let proposal = job.drafting.finish();
+                    let proposed = job.drafting.finish();
                     // A caller that has just gone does not want it.
-                    let _ = job.home.send(Ok((job.drafting, proposal)));
+                    let _ = job.home.send(proposed.map(|proposed| (job.drafting, proposed)));
                 }
             }
         }

@@ -139,13 +139,14 @@ impl ToySequence {
         let bounds = TreeBounds { vocab: VOCAB, max_nodes: 64, max_depth: 64 };
         let Some(message) = self.up.message().await? else { return Ok(None) };
         self.guest.0.round()?;
-        let outcome = self.verify(&NumberedTree::read(message, &bounds).unwrap());
+        let acceptance = self.open.sampling.acceptance();
+        let outcome = self.verify(&NumberedTree::read(message, &bounds, acceptance).unwrap());
         self.over = outcome.finish.is_some();
         Ok(Some(VerifierEvent::Outcome(outcome)))
     }
 
     fn verify(&mut self, numbered: &NumberedTree) -> Outcome {
-        let tree = &numbered.tree;
+        let tree = numbered.tree.tree();
         let decide = |node: usize| {
             let path = tree.path(node).into_iter().map(|id| tree.node(id).unwrap().token);
             let text: Vec<Token> = self.open.committed.iter().copied().chain(path).collect();
@@ -235,6 +236,7 @@ impl Drafter for ToyDrafter {
         let mut up = request.into_inner();
         let start = Start::read(up.message().await?.unwrap(), &self.card.bounds()).unwrap();
         let guest = Guest::new(&self.life);
+        let acceptance = start.sampling.acceptance();
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),
@@ -249,7 +251,7 @@ impl Drafter for ToyDrafter {
         let (events, read) = mpsc::channel::<Event>(EVENTS_MAX);
         let grants = Grants::new();
         let sequence = Sequence::new(start.committed, start.max_tokens);
-        let proposer = Ngram::new(vec![], NgramLimits::default());
+        let proposer = Ngram::new(vec![], NgramLimits::default(), acceptance);
         tokio::spawn(Driver::new(sequence, proposer, verifier).run(grants.clone(), events));
         tokio::spawn(async move {
             while let Ok(Some(message)) = up.message().await {

@@ -31,7 +31,7 @@ impl Plan {
     /// Row 0 is the root, row `i` node `i` of the tree.
     fn tree(root: u32, job: Job) -> Self {
         let node = |node: &espalier_speculation::Node| Row { token: node.token, parent: Some(node.parent) };
-        let nodes = job.numbered.tree.nodes().iter().map(node);
+        let nodes = job.numbered.tree.tree().nodes().iter().map(node);
         let rows = [Row { token: root, parent: None }].into_iter().chain(nodes).collect();
         Self { rows, job: Some(job) }
     }

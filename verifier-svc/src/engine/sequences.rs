@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use espalier_model::{Decoder, KvCache, Row};
 use espalier_proto::{NumberedTree, Outcome, SequenceId, VerifierEvent};
-use espalier_speculation::{Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, Tree, accept, commit};
+use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
 use super::{Command, Job, Key, Opening, Replies, Reply};
@@ -144,9 +144,7 @@ impl Sequence {
         let root = *self.committed.last()?;
         let mut job = self.jobs.pop_front()?;
         let room = self.context.saturating_sub(self.committed.len());
-        if job.numbered.tree.len() > room {
-            job.numbered.tree = first_nodes(&job.numbered.tree, room);
-        }
+        job.numbered.tree.truncate(room);
         Some((root, job))
     }
 
@@ -157,12 +155,13 @@ impl Sequence {
         numbered: &NumberedTree,
         logits: impl Fn(usize) -> &'l [f32],
     ) -> Result<Decision, VerifierError> {
-        let walk = accept(&numbered.tree, &mut self.sampler, &logits)?;
-        let Committed { tokens, accepted, finish } = commit(&numbered.tree, &walk, &self.stops, self.remaining);
+        let walk = numbered.tree.accept(&mut self.sampler, &logits)?;
+        let Committed { tokens, accepted, finish } = commit(numbered.tree.tree(), &walk, &self.stops, self.remaining);
         // The last committed token is the next root, on which nothing has run yet.
         let run: Vec<usize> = [0].into_iter().chain(walk.path.iter().copied()).take(tokens.len()).collect();
         self.cache.keep_path(&run)?;
-        let logprobs = self.logprobs_of(run.iter().map(|&node| logits(node)).zip(&tokens))?;
+        let logprobs =
+            self.logprobs_of(run.iter().map(|&node| logits(node)).zip(&tokens)).map_err(AcceptError::from)?;
         self.sampler.push(&tokens);
         self.committed.extend_from_slice(&tokens);
         self.remaining -= tokens.len();
@@ -227,14 +226,4 @@ impl Decision {
         let Self { path, tokens, logprobs, finish } = self;
         VerifierEvent::Outcome(Outcome { round, path, tokens, logprobs, finish, compute, queue })
     }
-}
-
-/// The tree of the first `count` nodes; parents come first, so none is orphaned.
-fn first_nodes(tree: &Tree, count: usize) -> Tree {
-    let mut first = Tree::new();
-    for node in tree.nodes().iter().take(count) {
-        // What was a valid node above fewer others is one here.
-        let _ = first.push(node.parent, node.token, node.prob);
-    }
-    first
 }

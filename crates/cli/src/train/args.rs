@@ -15,6 +15,8 @@ pub(crate) enum Train {
     Edd(Edd),
     /// A drafter of one layer on top of its target's first ones (EESD).
     EarlyExit(EarlyExit),
+    /// A predictor of a drafter's acceptance, for the policy `cali-ts` (EESD).
+    CaliTs(CaliTs),
     /// Go on with a training that was interrupted, to the same result.
     Resume(Resume),
 }
@@ -95,6 +97,18 @@ pub(crate) struct EarlyExit {
     /// How many of them.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) shared_layers: usize,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CaliTs {
+    /// The target that accepts or does not.
+    #[arg(long, value_name = "T")]
+    pub(crate) target: String,
+    /// The drafter, of any kind: its folder, or its name among the models.
+    #[arg(long, value_name = "D")]
+    pub(crate) drafter: String,
     #[command(flatten)]
     pub(crate) common: Common,
 }

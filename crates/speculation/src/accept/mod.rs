@@ -9,6 +9,6 @@ mod walk;
 pub use coupled::winner;
 pub use greedy::arg_max;
 pub use rejection::{
-    DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, accept_by_rejection, round_law,
+    DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, accept_by_rejection, accept_drawn, round_law,
 };
 pub use walk::{Walk, accept, walk};

@@ -14,7 +14,7 @@ pub use law::{DRAWN_TREES_MAX, LawError, RejectionLaw, round_law};
 
 use super::Walk;
 use crate::uniforms::next_uniform;
-use crate::{Distribution, UniformError};
+use crate::{AcceptError, Distribution, Sampler, Side, UniformError};
 use trial::Trial;
 
 /// Verifies `drawn` against the target's distributions.
@@ -56,6 +56,29 @@ pub fn accept_by_rejection<E: From<UniformError>>(
             None => return Ok(Walk { path, bonus: trial.p().at(next_uniform(uniforms)?) }),
         }
     }
+}
+
+/// Verifies `drawn` against the target's logits; `sampler` holds the request's parameters and the text up to the root,
+/// and is left as it was.
+///
+/// `p` at a node is what the request's parameters make of `logits(node)` after the node's own path, and the uniform
+/// draws are the verifier's for this root and seed: a round that is run again goes the same way.
+///
+/// # Errors
+/// Logits that allow no decision: empty, NaN, plus infinity, or all minus infinity.
+pub fn accept_drawn<'a>(
+    drawn: &DrawnTree,
+    sampler: &mut Sampler,
+    mut logits: impl FnMut(usize) -> &'a [f32],
+) -> Result<Walk, AcceptError> {
+    let mut uniforms = sampler.uniforms(Side::Verification);
+    let mut path = Vec::new();
+    let target = |node| {
+        // The walk goes down, so each node it asks about extends the path; the root has no token of its own.
+        path.extend(drawn.tree().node(node).map(|node| node.token));
+        Ok(sampler.distribution(logits(node), &path)?)
+    };
+    accept_by_rejection(drawn, target, &mut uniforms)
 }
 
 /// The first child of node `at` that is accepted; those before it are rejected in `trial`.

@@ -20,6 +20,15 @@ pub struct PruningPolicy {
 }
 
 impl PolicySpec {
+    /// The same policy, if rejection acceptance can be combined with it.
+    ///
+    /// # Errors
+    /// A policy that drops drawn tokens by their own probability.
+    pub fn suiting_drawn(self) -> Result<Self, PruningPolicy> {
+        self.build_for_drawn()?;
+        Ok(self)
+    }
+
     /// The policy of one sequence whose tokens are drawn, for rejection acceptance.
     ///
     /// # Errors

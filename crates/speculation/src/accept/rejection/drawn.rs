@@ -1,5 +1,6 @@
 //! A tree that was drawn: every node that has children knows the distribution they were drawn from.
 
+use crate::tree::Node;
 use crate::{Distribution, Token, Tree};
 
 /// Why a tree cannot have been drawn from the distributions it came with.
@@ -40,7 +41,7 @@ pub struct DrawnTree {
 }
 
 impl DrawnTree {
-    /// `q` has one entry for each node, the root's first; those of nodes without children are not used.
+    /// `q` has one entry for each node, the root's first; those of nodes without children are dropped.
     ///
     /// # Errors
     /// Another number of distributions; a parent without one; a child whose token has probability 0 in its parent's.
@@ -54,7 +55,29 @@ impl DrawnTree {
                 return Err(DrawnTreeError::Impossible { node: id, token: node.token });
             }
         }
-        Ok(Self { tree, q })
+        let mut drawn = Self { tree, q };
+        drawn.forget_unused();
+        Ok(drawn)
+    }
+
+    /// The chain of a tree of guesses that follows the most probable child of each node (ties: the first), each taken as
+    /// drawn from a distribution that has nothing else: what a drafter without a distribution proposes.
+    pub fn trunk(guesses: &Tree) -> Self {
+        let (mut trunk, mut above) = (Vec::new(), 0);
+        while let Some(child) = guesses.best_child(above) {
+            trunk.extend(guesses.node(child).map(|&node| (child, Node { prob: 1.0, path_prob: 1.0, ..node })));
+            above = child;
+        }
+        let certain = trunk.iter().map(|(_, node)| Some(Distribution::certain(node.token)));
+        let q = certain.chain([None]).collect();
+        Self { tree: Tree::of_connected(trunk).0, q }
+    }
+
+    /// Keeps the first `nodes` nodes only: what they were drawn from does not change.
+    pub fn truncate(&mut self, nodes: usize) {
+        self.tree.truncate(nodes);
+        self.q.truncate(self.tree.len() + 1);
+        self.forget_unused();
     }
 
     /// The tree.
@@ -62,9 +85,23 @@ impl DrawnTree {
         &self.tree
     }
 
-    /// What the children of `node` were drawn from; 0 is the root.
+    /// What the children of `node` were drawn from, if it has any; 0 is the root.
     pub fn q(&self, node: usize) -> Option<&Distribution> {
         self.q.get(node)?.as_ref()
+    }
+
+    /// Every node that has children, with what they were drawn from, by rising number; 0 is the root.
+    pub fn distributions(&self) -> impl Iterator<Item = (usize, &Distribution)> {
+        (0..).zip(&self.q).filter_map(|(node, q)| Some((node, q.as_ref()?)))
+    }
+
+    /// Drops the distributions of nodes without children.
+    fn forget_unused(&mut self) {
+        let mut used = vec![false; self.q.len()];
+        self.tree.nodes().iter().for_each(|node| used[node.parent] = true);
+        for (q, _) in self.q.iter_mut().zip(used).filter(|(_, used)| !used) {
+            *q = None;
+        }
     }
 
     /// The children of `node` with their tokens, in the order they were drawn.
@@ -96,6 +133,36 @@ mod tests {
 
     #[test]
     fn plain_decoding_is_a_drawn_tree() {
-        assert!(DrawnTree::new(Tree::new(), vec![None]).is_ok());
+        assert_eq!(DrawnTree::new(Tree::new(), vec![None]), Ok(DrawnTree::trunk(&Tree::new())));
+    }
+
+    /// The tree `1 (2 3) 4 (5)` below the root, the last of each pair of siblings the more probable one.
+    fn guesses() -> Tree {
+        let mut tree = Tree::new();
+        for (parent, token, prob) in [(0, 1, 0.25), (0, 4, 0.75), (1, 2, 0.25), (1, 3, 0.5), (2, 5, 0.5)] {
+            tree.push(parent, token, prob).unwrap();
+        }
+        tree
+    }
+
+    #[test]
+    fn only_what_children_were_drawn_from_is_kept() {
+        let q = Distribution::from_probs(&[0.0, 0.2, 0.2, 0.2, 0.2, 0.2]).unwrap();
+        let mut drawn = DrawnTree::new(guesses(), vec![Some(q.clone()); 6]).unwrap();
+        let nodes = |drawn: &DrawnTree| drawn.distributions().map(|(node, _)| node).collect::<Vec<_>>();
+        assert_eq!((nodes(&drawn), drawn.q(0), drawn.q(3)), (vec![0, 1, 2], Some(&q), None));
+        drawn.truncate(2);
+        assert_eq!((drawn.tree().len(), nodes(&drawn), drawn.q(1)), (2, vec![0], None));
+    }
+
+    #[test]
+    fn the_trunk_of_guesses_is_one_chain_of_certain_tokens() {
+        let trunk = DrawnTree::trunk(&guesses());
+        let nodes = trunk.tree().nodes().iter().map(|node| (node.parent, node.token, node.path_prob));
+        assert_eq!(nodes.collect::<Vec<_>>(), [(0, 4, 1.0), (1, 5, 1.0)]);
+        let certain = |token| Distribution::certain(token);
+        assert_eq!(trunk.distributions().collect::<Vec<_>>(), [(0, &certain(4)), (1, &certain(5))]);
+        let q = vec![Some(certain(4)), Some(certain(5)), None];
+        assert_eq!(DrawnTree::new(trunk.tree().clone(), q), Ok(trunk));
     }
 }
