@@ -2,23 +2,39 @@
 //! number of threads, alone or among others.
 #![allow(clippy::unwrap_used)]
 
-use espalier_client::Client;
-use espalier_proto::GenerationRequest;
+use espalier_client::{Answer, Client};
+use espalier_proto::{GenerationRequest, SpeculationSummary};
 use espalier_tests::{Oracle, answer, client, prompts, request, sampling, start};
 use futures::future::join_all;
 
 const TARGETS: [&str; 2] = ["small", "medium"];
 
 /// Chains and trees, cautious and bold, and a full-size one.
-const POLICIES: [&str; 8] = [
+const POLICIES: [&str; 11] = [
     "constant,k=1",
     "constant,k=5",
     "svip",
+    "beta-ts",
+    "cape,depth=3",
     "pct",
     "pct,width=3,leaf_threshold=0.1",
     "eagle2",
-    "opt-tree",
-    "vanilla-tree",
+    "opt-tree,n=16,stop=svip",
+    "vanilla-tree,width=2",
+    "expected-gain",
+];
+
+/// Those whose trees depend on nothing measured.
+const REPRODUCIBLE: [&str; 9] = [
+    "constant,k=4",
+    "heuristic",
+    "svip",
+    "beta-ts",
+    "cali-ts",
+    "eagle2,total=12",
+    "opt-tree,n=12",
+    "pct,ratio=0.3",
+    "expected-gain,ratio=0.3",
 ];
 
 #[tokio::test]
@@ -44,7 +60,7 @@ async fn plain_decoding_through_all_services_is_the_target_alone() {
 
 /// All policies on a few prompts.
 async fn every_policy_gives_the_plain_text(layers: Option<usize>, threads: usize) {
-    const TOKENS: usize = 40;
+    const TOKENS: usize = 24;
     let system = start(&TARGETS, layers, threads).await;
     let client = client(&system);
     for target in TARGETS {
@@ -112,6 +128,26 @@ async fn a_seed_decides_the_text_and_nothing_else_does() {
     assert_eq!(one.ids(), again.ids());
     assert_ne!(one.ids(), other.ids());
     assert_eq!(one.completion.seed, 1);
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_seed_reproduces_text_and_statistics() {
+    let system = start(&["small"], Some(3), 2).await;
+    let client = client(&system);
+    let (prompt, _) = prompts("small").remove(1);
+    for policy in REPRODUCIBLE {
+        let asked =
+            GenerationRequest { policy: Some(policy.to_owned()), ..request("small", &prompt, 40, sampling(0.8, 5)) };
+        let (once, again) = (answer(&client, asked.clone()).await, answer(&client, asked).await);
+        assert_eq!(once.ids(), again.ids(), "{policy}");
+        let counts = |answer: &Answer| {
+            let SpeculationSummary { rounds, drafted, verified, accepted, ref accepted_by_depth, tau, .. } =
+                answer.completion.speculation;
+            (rounds, drafted, verified, accepted, accepted_by_depth.clone(), tau)
+        };
+        assert_eq!(counts(&once), counts(&again), "{policy}");
+    }
     system.stop().await.unwrap();
 }
 

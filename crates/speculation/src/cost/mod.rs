@@ -37,6 +37,13 @@ impl Costs {
         Self { level_ms: level.at(1), verification_ms: verification.at(1), level, verification }
     }
 
+    /// A verification as assumed before anything is measured, and draft levels of `ratio` times its cost.
+    pub fn of_ratio(ratio: f64) -> Self {
+        let Self { verification, .. } = Self::default();
+        let level = verification.at(1) * ratio;
+        Self::new(Curve::line(level, 0.0), verification)
+    }
+
     /// `mu`: the time of one draft level relative to one verification.
     pub fn ratio(&self) -> f64 {
         self.level_ms / self.verification_ms
@@ -174,6 +181,11 @@ mod tests {
         let costs = CostModel::default().costs();
         assert_eq!(costs, Costs::default());
         assert!((costs.ratio() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn costs_can_be_made_up_from_their_ratio() {
+        assert!((Costs::of_ratio(0.3).ratio() - 0.3).abs() < 1e-12);
     }
 
     #[test]

@@ -24,8 +24,8 @@ mod worth;
 use super::param::Param;
 use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
 use super::{Policy, RoundStart};
-use crate::RoundRecord;
 use crate::draft::Draft;
+use crate::{Costs, RoundRecord};
 use acceptance::Acceptance;
 use followers::Followers;
 use pace::Pace;
@@ -34,12 +34,19 @@ use worth::Worth;
 
 const BEAM: Param = Param::count("beam", 16, (1, WIDTH_MAX), "most nodes expanded a level");
 const WIDTH: Param = Param::count("width", 5, (1, WIDTH_MAX), "children of a node");
+const RATIO: Param = Param::real(
+    "ratio",
+    0.1,
+    (0.0, 1e6),
+    "time of a draft level, in verifications, to reckon with; auto is what is measured, node by node",
+)
+.auto();
 const PROBE: Param = Param::count("probe", 64, (1, 4096), "most rounds without a draft before one is tried");
 
 pub(super) const KIND: Kind = Kind {
     name: "expected-gain",
     about: "the tree of most tokens a second by measured costs and acceptance, or none",
-    params: &[BEAM, WIDTH, PROBE, max_nodes(64), general_depth()],
+    params: &[BEAM, WIDTH, PROBE, RATIO, max_nodes(64), general_depth()],
     build: |values| {
         Box::new(ExpectedGain {
             beam: values.count(&BEAM),
@@ -48,6 +55,7 @@ pub(super) const KIND: Kind = Kind {
             followers: Followers::default(),
             pace: Pace::default(),
             probing: Probing::new(values.count(&PROBE)),
+            fixed_ratio: values.measurable(&RATIO),
             round: Round::default(),
         })
     },
@@ -60,6 +68,7 @@ struct ExpectedGain {
     followers: Followers,
     pace: Pace,
     probing: Probing,
+    fixed_ratio: Option<f64>,
     round: Round,
 }
 
@@ -138,8 +147,9 @@ impl ExpectedGain {
 
 impl Policy for ExpectedGain {
     fn begin(&mut self, start: &RoundStart) {
-        let pace = self.pace.tokens_per_ms(&start.costs);
-        self.round.worth.begin(start, pace);
+        let costs = self.fixed_ratio.map_or(start.costs, Costs::of_ratio);
+        let pace = self.pace.tokens_per_ms(&costs);
+        self.round.worth.begin(&RoundStart { costs, ..*start }, pace);
         self.round.nodes.clear();
         self.round.probe = false;
     }
@@ -191,7 +201,7 @@ impl Policy for ExpectedGain {
 mod tests {
     use super::*;
     use crate::testing::{LIMITS, draft, grower, start};
-    use crate::{Costs, Curve, Grower, Proposal};
+    use crate::{Curve, Grower, Proposal};
 
     /// A round at these costs with a drafter that gives every node the same children.
     fn round(grower: &mut Grower, costs: Costs, probs: &[f64]) -> Proposal {
