@@ -55,3 +55,30 @@ lossless prompts="models/medium/greedy.jsonl" limit="50":
                 --limit {{ limit }} --temperature $temperature --seed 11 --policy $policy --json
         done
     done; done; done
+
+# Has both targets answer questions (GSM8K's training part) and trains the shipped drafters on that, or goes on with it.
+train-drafters questions out="target/drafters":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cargo build --release
+    text() {
+        local target=$1
+        [ -e "{{ out }}/$target.jsonl" ] ||
+            target/release/espalier train text --target "$target" --prompts "{{ questions }}" --out "{{ out }}/$target.jsonl"
+    }
+    train() {
+        local kind=$1 folder="{{ out }}/$2"
+        shift 2
+        if [ -e "$folder/checkpoint/state.safetensors" ]; then
+            target/release/espalier train resume "$folder"
+        elif [ ! -e "$folder/config.json" ]; then
+            target/release/espalier train "$kind" --out "$folder" "$@"
+        fi
+    }
+    small="{{ out }}/small.jsonl" medium="{{ out }}/medium.jsonl"
+    text small
+    text medium
+    train edd medium-edd --target medium --data "$medium" "{{ questions }}" --epochs 2 --learning-rate 1e-3
+    train early-exit medium-early-exit --target medium --data "$medium" "{{ questions }}" --epochs 2
+    train sorted sorted --init small --exits 1,2,4 --teachers small,medium --data "$small" "$medium" --epochs 2
+    train cali-ts medium-edd-cali-ts --target medium --drafter "{{ out }}/medium-edd" --data "$medium"

@@ -1,6 +1,6 @@
 //! What the drafter is told at its start.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -11,12 +11,19 @@ use espalier_service_kit::TelemetryArgs;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "espalier-drafter", version)]
 pub struct Args {
-    /// The drafter's checkpoint: a folder in Hugging Face format.
+    /// The drafter's folder: a checkpoint in Hugging Face format, or what `espalier train` made for a target.
     #[arg(long, env = "ESPALIER_DRAFTER_MODEL")]
     pub model: PathBuf,
-    /// Draft with only the first so many layers of the checkpoint.
-    #[arg(long, env = "ESPALIER_DRAFTER_LAYERS")]
+    /// The target's checkpoint, for a drafter that shares its layers.
+    #[arg(long, env = "ESPALIER_DRAFTER_TARGET_MODEL", value_name = "DIR")]
+    pub target_model: Option<PathBuf>,
+    /// Draft with only the first so many layers of the checkpoint. A drafter with several exits then answers after them
+    /// alone, unless thresholds are given.
+    #[arg(long, env = "ESPALIER_DRAFTER_LAYERS", value_name = "N")]
     pub layers: Option<usize>,
+    /// The least confidence at which each exit but the last answers, for a drafter with several.
+    #[arg(long, env = "ESPALIER_DRAFTER_THRESHOLDS", value_name = "X,X…")]
+    pub thresholds: Option<String>,
     /// The drafter's name; the folder's when absent, with the number of layers if it is cut.
     #[arg(long, env = "ESPALIER_DRAFTER_NAME")]
     pub name: Option<String>,
@@ -42,10 +49,14 @@ fn default_threads() -> NonZeroUsize {
 /// A drafter's configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The checkpoint's folder.
+    /// The drafter's folder.
     pub model: PathBuf,
+    /// The target's checkpoint, where the drafter shares its layers.
+    pub target_model: Option<PathBuf>,
     /// Layers to use; all when none.
     pub layers: Option<usize>,
+    /// The least confidence at which each exit but the last answers, with commas between them; the usual ones when none.
+    pub thresholds: Option<String>,
     /// The drafter's name.
     pub name: String,
     /// Where to listen.
@@ -60,6 +71,21 @@ impl Config {
     /// Sequences served at once unless told otherwise.
     pub const SEQUENCES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
+    /// The usual configuration of the drafter in a folder, or of its first `layers` layers, with so many threads, on a
+    /// free port of this machine.
+    pub fn new(model: PathBuf, layers: Option<usize>, threads: NonZeroUsize) -> Self {
+        Self {
+            name: Self::default_name(&model, layers),
+            model,
+            target_model: None,
+            layers,
+            thresholds: None,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            threads,
+            sequences_max: Self::SEQUENCES_MAX,
+        }
+    }
+
     /// The name of a drafter made of the first `layers` layers of the checkpoint in `model`.
     pub fn default_name(model: &std::path::Path, layers: Option<usize>) -> String {
         let folder = model.file_name().map_or_else(|| "drafter".into(), |name| name.to_string_lossy());
@@ -73,8 +99,8 @@ impl Config {
 impl From<Args> for Config {
     fn from(args: Args) -> Self {
         let name = args.name.unwrap_or_else(|| Self::default_name(&args.model, args.layers));
-        let Args { model, layers, listen, threads, sequences_max, .. } = args;
-        Self { model, layers, name, listen, threads, sequences_max }
+        let Args { model, target_model, layers, thresholds, listen, threads, sequences_max, .. } = args;
+        Self { model, target_model, layers, thresholds, name, listen, threads, sequences_max }
     }
 }
 

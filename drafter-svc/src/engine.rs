@@ -1,7 +1,12 @@
 //! The model and what it does for each sequence.
 
 mod drafting;
+mod exits;
+mod past;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 pub(crate) use drafting::{Drafting, Request};
+pub(crate) use exits::Exits;
 pub(crate) use thread::Engine;

@@ -3,7 +3,7 @@
 use espalier_model::ModelError;
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
-use espalier_speculation::{DrawError, GrowError, LogitsError, PolicyError, PruningPolicy};
+use espalier_speculation::{DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy};
 use espalier_text::TextError;
 
 /// Why a drafter cannot start.
@@ -15,6 +15,9 @@ pub enum DrafterError {
     /// The tokenizer cannot be loaded.
     #[error("the drafter's tokenizer cannot be loaded")]
     Text(#[from] TextError),
+    /// The thresholds do not suit the drafter's exits.
+    #[error(transparent)]
+    Exits(#[from] ExitError),
     /// The engine's thread cannot be started.
     #[error("the engine's thread cannot be started")]
     Thread(#[source] std::io::Error),
@@ -48,6 +51,12 @@ pub(crate) enum SequenceError {
     Grow(#[from] GrowError),
     #[error(transparent)]
     Draw(#[from] DrawError),
+    #[error("drafter `{drafter}` was made for `{made_for}` of fingerprint {expected}, not for `{target}` of {found}")]
+    OtherTarget { drafter: String, made_for: String, expected: String, target: String, found: String },
+    #[error("the outcome of round {round} came without the hidden states that were asked for")]
+    NoStates { round: u64 },
+    #[error("the outcome of round {round} came with other hidden states than expected: {fault}")]
+    States { round: u64, fault: WireError },
     #[error("the engine has stopped")]
     Stopped,
 }
@@ -56,9 +65,14 @@ impl From<SequenceError> for Fault {
     fn from(error: SequenceError) -> Self {
         use SequenceError as E;
         let (party, kind) = match &error {
-            E::Wire(_) | E::Policy(_) | E::Pruning(_) | E::Deadline(_) | E::Connect(_) | E::NoStart => {
-                (Party::Gateway, FaultKind::BadInput)
-            }
+            E::Wire(_)
+            | E::Policy(_)
+            | E::Pruning(_)
+            | E::Deadline(_)
+            | E::Connect(_)
+            | E::NoStart
+            | E::OtherTarget { .. } => (Party::Gateway, FaultKind::BadInput),
+            E::NoStates { .. } | E::States { .. } => (Party::Verifier, FaultKind::Internal),
             E::Full { .. } => (Party::Drafter, FaultKind::Overloaded),
             E::Stopped => (Party::Drafter, FaultKind::Gone),
             E::Model(_) | E::Logits(_) | E::Grow(_) | E::Draw(_) => (Party::Drafter, FaultKind::Internal),

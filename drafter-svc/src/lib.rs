@@ -3,12 +3,16 @@
 //! For every sequence it grows a tree, sends it down the sequence's `Verify` stream to the target, applies the outcome
 //! and reports to the gateway. The model lives on one engine thread; sequences travel to it and back with each job, so
 //! a sequence that is dropped takes everything it holds with it.
+//!
+//! Drafters of all kinds are served by one engine. What they differ in is how committed positions become known to them
+//! (by their tokens, or by the target's hidden states), and whether rows may leave before the last layer.
 
 mod config;
 mod engine;
 mod error;
 mod proposer;
 mod service;
+mod verifiers;
 
 pub use config::{Args, Config};
 pub use error::DrafterError;

@@ -46,12 +46,12 @@ struct Rest {
 }
 
 impl Rest {
-    /// Whether the next round is one of plain decoding; counts it as begun.
-    fn begin_round(&mut self) -> bool {
-        let resting = self.left > 0;
-        self.left -= usize::from(resting);
-        self.under_way.push_back(resting);
-        resting
+    /// Whether the next round is one of plain decoding, as it is where nothing `can_draft`; counts it as begun.
+    fn begin_round(&mut self, can_draft: bool) -> bool {
+        let plain = self.left > 0 || !can_draft;
+        self.left = self.left.saturating_sub(1);
+        self.under_way.push_back(plain);
+        plain
     }
 
     /// Whether the oldest round under way was one of plain decoding; counts it as ended.
@@ -87,10 +87,11 @@ impl Proposer for EngineProposer {
     }
 
     async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
-        if self.rest.begin_round() {
+        let mut drafting = self.drafting.take().ok_or(SequenceError::Stopped)?;
+        if self.rest.begin_round(drafting.can_draft()) {
+            self.drafting = Some(drafting);
             return Ok(Proposed::default());
         }
-        let mut drafting = self.drafting.take().ok_or(SequenceError::Stopped)?;
         // A path of `d` nodes commits `d + 1` tokens.
         let max_depth = sequence.remaining().saturating_sub(1);
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
@@ -108,18 +109,17 @@ impl Proposer for EngineProposer {
         let now = Instant::now();
         let since_last = self.last_outcome.replace(now).map(|last| now - last);
         if self.rest.end_round() {
-            drafting.append(&outcome.tokens);
             // Such rounds overlap: what one costs is the time since the one before it.
             if let Some(took) = since_last {
                 drafting.costs.observe_verification(0, took);
             }
-            return Ok(());
+            return Ok(drafting.append(outcome)?);
         }
         // The first round waits for the target to read the prompt, which no later round does.
         if outcome.round > 0 {
             drafting.costs.observe_verification(feedback.tree.len(), feedback.round_trip);
         }
-        Ok(drafting.apply(&outcome.path, &outcome.tokens)?)
+        Ok(drafting.apply(outcome)?)
     }
 }
 
@@ -139,15 +139,15 @@ mod tests {
     fn rests_double_while_drafting_is_not_worth_it_and_end_when_it_is() {
         let mut rest = Rest::default();
         for expected in [8, 16, 32, 64, 64] {
-            assert_eq!((rest.begin_round(), rest.lookahead()), (false, 1));
+            assert_eq!((rest.begin_round(true), rest.lookahead()), (false, 1));
             rest.chosen(false);
             for _ in 0..expected {
                 assert_eq!(rest.lookahead(), RESTING_LOOKAHEAD);
-                assert!(rest.begin_round());
+                assert!(rest.begin_round(true));
             }
         }
         rest.chosen(true);
-        assert!(!rest.begin_round());
+        assert!(!rest.begin_round(true));
         rest.chosen(false);
         assert_eq!(rest.left, REST_ROUNDS_MIN);
     }
@@ -155,11 +155,19 @@ mod tests {
     #[test]
     fn outcomes_of_rests_are_told_from_those_of_trees() {
         let mut rest = Rest::default();
-        rest.begin_round();
+        rest.begin_round(true);
         rest.chosen(false);
         assert!(!rest.end_round(), "the empty tree that the policy chose");
-        rest.begin_round();
-        rest.begin_round();
+        rest.begin_round(true);
+        rest.begin_round(true);
         assert!(rest.end_round() && rest.end_round() && !rest.end_round());
+    }
+
+    #[test]
+    fn who_cannot_draft_yet_decodes_plainly_and_looks_no_further_ahead() {
+        let mut rest = Rest::default();
+        assert!(rest.begin_round(false) && rest.end_round());
+        assert_eq!((rest.lookahead(), rest.last), (1, 0));
+        assert!(!rest.begin_round(true));
     }
 }

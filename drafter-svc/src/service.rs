@@ -6,29 +6,29 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use espalier_model::{Checkpoint, Decoder, LoadOptions, Workspace};
+use espalier_model::{DraftModel, LoadOptions, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
-use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{
-    DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, Open, Party, Start, VerifierCard, Vocabulary, pb,
+    DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Start, Tap, VerifierCard,
+    Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
-use espalier_service_kit::{Bound, Deadline, channel, outgoing};
+use espalier_service_kit::{Bound, Deadline, outgoing};
 use espalier_speculation::{CostModel, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
-use tonic::transport::Channel;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::config::Config;
-use crate::engine::{Drafting, Engine, Request as DraftRequest};
+use crate::engine::{Drafting, Engine, Exits, Request as DraftRequest};
 use crate::error::{DrafterError, SequenceError};
 use crate::proposer::EngineProposer;
+use crate::verifiers::{Verifier, Verifiers};
 
-/// Verifiers that connections are kept to; with more, the oldest connections go.
-const VERIFIERS_MAX: usize = 256;
+/// Targets whose costs are remembered.
+const TARGETS_MAX: usize = 256;
 
 /// A drafter ready to serve.
 #[derive(Clone)]
@@ -36,11 +36,12 @@ pub struct Drafter(Arc<Inner>);
 
 struct Inner {
     card: DrafterCard,
-    decoder: Arc<Decoder>,
+    model: Arc<DraftModel>,
+    exits: Exits,
     engine: Engine,
     places: Arc<Semaphore>,
     sequences_max: usize,
-    verifiers: Mutex<HashMap<String, Channel>>,
+    verifiers: Verifiers,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
     /// What rounds with each target cost lately: the next sequence's prior.
@@ -73,32 +74,25 @@ impl Drafter {
     /// # Errors
     /// As for [`Self::load`].
     pub fn load_with_progress(config: &Config, progress: impl FnMut(usize, usize)) -> Result<Self, DrafterError> {
-        let checkpoint = Checkpoint::open(&config.model)?;
         let tokenizer = Tokenizer::open(&config.model)?;
         let options = LoadOptions { layers: config.layers, ..LoadOptions::default() };
-        let decoder = Arc::new(Decoder::load_with_progress(&checkpoint, &options, progress)?);
+        let folders = (config.model.as_path(), config.target_model.as_deref());
+        let model = Arc::new(DraftModel::open_with_progress(folders, &options, progress)?);
+        let card = describe(config, &model, &tokenizer);
+        let exits = Exits::new(&model, config, card.vocabulary.size)?;
         let mut work = Workspace::new(config.threads.get());
-        let levels = decoder.measure_passes(&mut work)?;
-        let engine = Engine::start(decoder.clone(), work).map_err(DrafterError::Thread)?;
-        let vocabulary = Vocabulary {
-            size: tokenizer.vocab_size().min(decoder.config().vocab),
-            fingerprint: tokenizer.fingerprint().to_owned(),
-        };
-        let card = DrafterCard {
-            name: config.name.clone(),
-            vocabulary,
-            kind: "independent".to_owned(),
-            layers: decoder.layers(),
-            context: decoder.config().context,
-        };
+        // How many layers a drafter with several exits runs, its levels will tell; these run them all.
+        let levels = model.decoder().measure_passes(&mut work)?;
+        let engine = Engine::start(model.clone(), work).map_err(DrafterError::Thread)?;
         let sequences_max = config.sequences_max.get();
         Ok(Self(Arc::new(Inner {
             card,
-            decoder,
+            model,
+            exits,
             engine,
             places: Arc::new(Semaphore::new(sequences_max)),
             sequences_max,
-            verifiers: Mutex::default(),
+            verifiers: Verifiers::default(),
             levels,
             costs: Mutex::default(),
         })))
@@ -114,37 +108,39 @@ impl Drafter {
         self.0.places.clone().try_acquire_owned().map_err(|_| SequenceError::Full { limit })
     }
 
-    fn verifier(&self, address: &str) -> Result<Channel, SequenceError> {
-        let mut verifiers = self.0.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(channel) = verifiers.get(address) {
-            return Ok(channel.clone());
+    /// Refuses another target than the one that the drafter was made for.
+    fn check_target(&self, target: &VerifierCard) -> Result<(), SequenceError> {
+        let DrafterCard { name, only_target, .. } = &self.0.card;
+        match only_target {
+            Some(only) if only.fingerprint != target.model.fingerprint => Err(SequenceError::OtherTarget {
+                drafter: name.clone(),
+                made_for: only.name.clone(),
+                expected: only.fingerprint.clone(),
+                target: target.name.clone(),
+                found: target.model.fingerprint.clone(),
+            }),
+            _ => Ok(()),
         }
-        if verifiers.len() >= VERIFIERS_MAX {
-            verifiers.clear();
-        }
-        let channel = channel(address)?;
-        verifiers.insert(address.to_owned(), channel.clone());
-        Ok(channel)
     }
 
     /// What rounds with a target are believed to cost: as lately learned, or as both models measured at their start.
-    async fn costs(&self, target: &str, verifier: Channel) -> Result<CostModel, Fault> {
-        let learned = self.0.costs.lock().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
-        if let Some(costs) = learned {
-            return Ok(costs);
-        }
-        let request = Request::new(pb::DescribeVerifierRequest {});
-        let described = VerifierClient::new(verifier).describe(request).await;
-        let described = described.map_err(|status| Fault::from_status(Party::Verifier, &status))?.into_inner();
-        let card = VerifierCard::try_from(described)
-            .map_err(|error| Fault::new(Party::Verifier, FaultKind::Internal, error))?;
-        let mut costs = CostModel::default();
-        costs.expect_levels(self.0.levels.iter().copied());
-        costs.expect_verification(card.costs.iter().map(|cost| (cost.rows, cost.time)));
-        Ok(costs)
+    fn costs(&self, target: &VerifierCard) -> CostModel {
+        let learned = self.0.costs.lock().unwrap_or_else(PoisonError::into_inner).get(&target.name).cloned();
+        learned.unwrap_or_else(|| {
+            let mut costs = CostModel::default();
+            costs.expect_levels(self.0.levels.iter().copied());
+            costs.expect_verification(target.costs.iter().map(|cost| (cost.rows, cost.time)));
+            costs
+        })
     }
 
-    fn proposer(&self, start: &Start, costs: CostModel) -> Result<EngineProposer, SequenceError> {
+    /// The hidden states that the model reads of a target, if it reads any.
+    fn tap(&self) -> Option<Tap> {
+        let layer = self.0.model.kind().tapped_layer()?;
+        Some(Tap { layer, width: self.0.model.decoder().config().hidden })
+    }
+
+    fn proposer(&self, start: &Start, target: &VerifierCard) -> Result<EngineProposer, SequenceError> {
         let request = DraftRequest {
             committed: start.committed.clone(),
             generated: start.generated,
@@ -152,16 +148,16 @@ impl Drafter {
             policy: parse_policy(&start.policy)?,
             stops: start.stop_tokens.clone(),
         };
-        let vocab = self.0.card.vocabulary.size;
-        let drafting = Drafting::new(&self.0.decoder, vocab, request, costs)?;
-        let (drafter, target) = (self.clone(), start.target.clone());
+        let Inner { card, model, exits, .. } = &*self.0;
+        let drafting = Drafting::new(model, (exits.clone(), card.vocabulary.size), request, self.costs(target))?;
+        let (drafter, target) = (self.clone(), target.name.clone());
         let learned = move |costs| drafter.learn(&target, costs);
         Ok(EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learned))
     }
 
     fn learn(&self, target: &str, learned: CostModel) {
         let mut costs = self.0.costs.lock().unwrap_or_else(PoisonError::into_inner);
-        if costs.len() < VERIFIERS_MAX || costs.contains_key(target) {
+        if costs.len() < TARGETS_MAX || costs.contains_key(target) {
             costs.insert(target.to_owned(), learned);
         }
     }
@@ -176,9 +172,9 @@ impl Drafter {
         let first = incoming.message().await.map_err(|status| Fault::from_status(Party::Gateway, &status))?;
         let first = first.ok_or(SequenceError::NoStart)?;
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
-        let verifier = self.verifier(&start.verifier)?;
-        let costs = self.costs(&start.target, verifier.clone()).await?;
-        let proposer = self.proposer(&start, costs)?;
+        let Verifier { channel, card } = self.0.verifiers.at(&start.verifier).await?;
+        self.check_target(&card)?;
+        let proposer = self.proposer(&start, &card)?;
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),
@@ -187,10 +183,32 @@ impl Drafter {
             max_tokens: start.max_tokens,
             stop_tokens: start.stop_tokens,
             logprobs: start.logprobs,
+            tap: self.tap(),
         };
-        let verifier = RemoteVerifier::open(verifier, open, outgoing(deadline)).await?;
+        let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;
+        let verifier = opened.inspect_err(|_| self.0.verifiers.forget(&start.verifier))?;
         let sequence = Sequence::new(start.committed, start.max_tokens);
         Ok((place, Driver::new(sequence, proposer, verifier)))
+    }
+}
+
+/// What the drafter says of itself.
+fn describe(config: &Config, model: &DraftModel, tokenizer: &Tokenizer) -> DrafterCard {
+    let (kind, decoder) = (model.kind(), model.decoder());
+    DrafterCard {
+        name: config.name.clone(),
+        vocabulary: Vocabulary {
+            size: tokenizer.vocab_size().min(decoder.config().vocab),
+            fingerprint: tokenizer.fingerprint().to_owned(),
+        },
+        kind: kind.name().to_owned(),
+        layers: decoder.layers(),
+        context: decoder.config().context,
+        only_target: kind.target().map(|target| OnlyTarget {
+            name: target.name.clone(),
+            fingerprint: target.fingerprint.clone(),
+            tapped_layer: kind.tapped_layer(),
+        }),
     }
 }
 

@@ -102,12 +102,11 @@ impl Directory {
     }
 
     fn describe(&self, info: &TargetInfo) -> TargetCard {
-        let vocabulary = &info.card.vocabulary;
-        let suits = |card: &DrafterCard| card.vocabulary.fingerprint == vocabulary.fingerprint;
-        let drafters = self.drafters().into_iter().filter(|(drafter, card)| drafter.is_up() && suits(card));
+        let drafters = self.drafters().into_iter();
+        let drafters = drafters.filter(|(drafter, card)| drafter.is_up() && card.suits(&info.card));
         TargetCard {
             name: info.card.name.clone(),
-            vocabulary: vocabulary.clone(),
+            vocabulary: info.card.vocabulary.clone(),
             context: info.card.context,
             drafters: drafters.map(|(_, card)| card.name.clone()).collect(),
         }

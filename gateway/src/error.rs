@@ -54,6 +54,20 @@ pub enum RequestError {
         /// The target that was asked for.
         target: String,
     },
+    /// The drafter was made for another target.
+    #[error("drafter `{drafter}` was made for `{made_for}` of fingerprint {expected}, not for `{target}` of {found}")]
+    OtherTarget {
+        /// The drafter that was asked for.
+        drafter: String,
+        /// The name of the target it was made for.
+        made_for: String,
+        /// The fingerprint of that target's model.
+        expected: String,
+        /// The target that was asked for.
+        target: String,
+        /// The fingerprint of its model.
+        found: String,
+    },
     /// The drafter cannot follow so long a text.
     #[error("prompt and answer have {needed} tokens, but the context of drafter `{drafter}` is {context}")]
     DrafterContext {

@@ -183,6 +183,7 @@ impl Generation {
             max_tokens: self.remaining(),
             stop_tokens: self.request.stop_tokens.clone(),
             logprobs: self.request.logprobs,
+            tap: None,
         }
     }
 

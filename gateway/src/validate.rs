@@ -144,6 +144,11 @@ impl Needs<'_> {
         if card.vocabulary.fingerprint != target.vocabulary.fingerprint {
             return Err(RequestError::Tokenizers { drafter, target: target.name.clone() });
         }
+        if let Some(only) = card.only_target.as_ref().filter(|only| only.fingerprint != target.model.fingerprint) {
+            let (made_for, expected) = (only.name.clone(), only.fingerprint.clone());
+            let (target, found) = (target.name.clone(), target.model.fingerprint.clone());
+            return Err(RequestError::OtherTarget { drafter, made_for, expected, target, found });
+        }
         if self.context > card.context {
             return Err(RequestError::DrafterContext { drafter, needed: self.context, context: card.context });
         }

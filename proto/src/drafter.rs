@@ -1,18 +1,18 @@
-//! The `Drafter` service: its card, and the two directions of `Speculate`.
+//! The two directions of `Speculate`.
 
 use std::time::Duration;
 
 use espalier_speculation::{FinishReason, Logprobs, Sampling, Token};
 
 use crate::common::{
-    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_logprobs, read_logprobs_asked,
-    read_reason, read_sampling, required, wire_count, wire_micros, write_finish, write_logprobs, write_sampling,
+    SequenceBounds, SequenceId, check_length, check_text, read_logprobs, read_logprobs_asked, read_reason,
+    read_sampling, required, wire_count, wire_micros, write_finish, write_logprobs, write_sampling,
 };
 use crate::error::WireError;
 use crate::pb;
 use crate::pb::speculate_request::Message as Up;
 use crate::pb::speculate_response::Message as Down;
-use crate::verifier::MODEL_NAME_BYTES_MAX;
+use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// The most rounds that one grant may allow.
 pub const GRANT_ROUNDS_MAX: usize = 1024;
@@ -22,56 +22,6 @@ const ADDRESS_BYTES_MAX: usize = 256;
 
 /// The longest text of a policy, in bytes.
 pub(crate) const POLICY_BYTES_MAX: usize = 256;
-
-/// A draft model, as its service describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DrafterCard {
-    /// The drafter's name.
-    pub name: String,
-    /// Its vocabulary.
-    pub vocabulary: Vocabulary,
-    /// How it drafts: `independent`.
-    pub kind: String,
-    /// Layers of the checkpoint in use.
-    pub layers: usize,
-    /// The longest sequence it can follow, in tokens.
-    pub context: usize,
-}
-
-impl DrafterCard {
-    /// What sequences on this drafter are held to.
-    pub fn bounds(&self) -> SequenceBounds {
-        SequenceBounds { vocab: self.vocabulary.size, context: self.context }
-    }
-}
-
-impl From<DrafterCard> for pb::DescribeDrafterResponse {
-    fn from(card: DrafterCard) -> Self {
-        Self {
-            name: card.name,
-            vocabulary: Some(card.vocabulary.into()),
-            kind: card.kind,
-            layers: wire_count(card.layers),
-            context: wire_count(card.context),
-        }
-    }
-}
-
-impl TryFrom<pb::DescribeDrafterResponse> for DrafterCard {
-    type Error = WireError;
-
-    fn try_from(wire: pb::DescribeDrafterResponse) -> Result<Self, WireError> {
-        check_text("name", &wire.name, MODEL_NAME_BYTES_MAX)?;
-        check_text("kind", &wire.kind, MODEL_NAME_BYTES_MAX)?;
-        Ok(Self {
-            name: wire.name,
-            vocabulary: wire.vocabulary.try_into()?,
-            kind: wire.kind,
-            layers: at_least_one("layers", wire.layers)?,
-            context: at_least_one("context", wire.context)?,
-        })
-    }
-}
 
 /// The first message of `Speculate`: a sequence, and who verifies it.
 #[derive(Debug, Clone, PartialEq)]
@@ -344,19 +294,6 @@ mod tests {
                 wait: Duration::from_micros(100),
             },
         }
-    }
-
-    #[test]
-    fn a_card_survives_the_wire() {
-        let card = DrafterCard {
-            name: "small".to_owned(),
-            vocabulary: Vocabulary { size: 4096, fingerprint: "abc".to_owned() },
-            kind: "independent".to_owned(),
-            layers: 4,
-            context: 2048,
-        };
-        let wire = pb::DescribeDrafterResponse::from(card.clone());
-        assert_eq!(DrafterCard::try_from(wire), Ok(card));
     }
 
     #[test]

@@ -136,6 +136,38 @@ pub enum WireError {
         /// Why.
         fault: DistributionError,
     },
+    /// Hidden states of another width.
+    #[error("hidden states are {found} wide where {expected} were expected")]
+    StatesWidth {
+        /// Their width.
+        found: usize,
+        /// The width of the model or of the states before.
+        expected: usize,
+    },
+    /// Hidden states of other positions than the next.
+    #[error("the hidden states of position {found} came where those of {expected} were expected")]
+    StatesOrder {
+        /// The first position that came.
+        found: usize,
+        /// The first position that was expected.
+        expected: usize,
+    },
+    /// Bytes that are not whole hidden states.
+    #[error("{bytes} bytes are no hidden states of {width} numbers each")]
+    StatesBytes {
+        /// How many bytes came.
+        bytes: usize,
+        /// Numbers of a state.
+        width: usize,
+    },
+    /// A hidden state that is not finite.
+    #[error("the hidden state of position {position} holds {value}")]
+    State {
+        /// Its position.
+        position: usize,
+        /// What it holds.
+        value: f32,
+    },
     /// Stop strings that are none.
     #[error(transparent)]
     StopStrings(#[from] StopStringError),

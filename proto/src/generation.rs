@@ -13,7 +13,7 @@ use crate::error::WireError;
 use crate::pb;
 use crate::pb::generate_request::Prompt as WirePrompt;
 use crate::pb::generate_response::Event as Down;
-use crate::verifier::MODEL_NAME_BYTES_MAX;
+use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// What is to be continued.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,12 +10,15 @@
 
 mod common;
 mod drafter;
+mod drafter_card;
 mod error;
 mod fault;
 mod generation;
+mod hidden_states;
 mod numbered_tree;
 mod tokenizer_files;
 mod verifier;
+mod verifier_card;
 
 /// The generated messages, clients and servers of package `espalier.v1`.
 pub mod pb {
@@ -25,16 +28,19 @@ pub mod pb {
 }
 
 pub use common::{SEQUENCE_ID_BYTES_MAX, STOP_TOKENS_MAX, SequenceBounds, SequenceId, Vocabulary};
-pub use drafter::{DrafterCard, DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost, RoundReport, Start};
+pub use drafter::{DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost, RoundReport, Start};
+pub use drafter_card::{DrafterCard, OnlyTarget};
 pub use error::WireError;
 pub use fault::{Fault, FaultKind, Party};
 pub use generation::{
     Alternative, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, SpeculationSummary,
     TargetCard,
 };
+pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
 pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
-pub use verifier::{Open, Outcome, RowCost, VerifierCard, VerifierEvent};
+pub use verifier::{Open, Outcome, VerifierEvent};
+pub use verifier_card::{Model, RowCost, VerifierCard};
 
 /// The most bytes that a service reads as one message.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;

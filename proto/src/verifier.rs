@@ -1,98 +1,19 @@
-//! The `Verifier` service: cards, tokenizer files, and the two directions of `Verify`.
+//! The two directions of `Verify`.
 
 use std::time::Duration;
 
 use espalier_speculation::{FinishReason, Logprobs, Sampling, Token};
 
 use crate::common::{
-    SequenceBounds, SequenceId, Vocabulary, at_least_one, check_length, check_text, read_finish, read_logprobs,
-    read_logprobs_asked, read_sampling, required, wire_count, wire_micros, write_finish, write_logprobs,
-    write_sampling,
+    SequenceBounds, SequenceId, read_finish, read_logprobs, read_logprobs_asked, read_sampling, required, wire_count,
+    wire_micros, write_finish, write_logprobs, write_sampling,
 };
 use crate::error::WireError;
+use crate::hidden_states::{HiddenStates, Tap};
 use crate::pb;
 use crate::pb::verify_request::Message as Up;
 use crate::pb::verify_response::Message as Down;
-
-/// The longest name of a model, in bytes.
-pub(crate) const MODEL_NAME_BYTES_MAX: usize = 128;
-
-/// End tokens and cost points that a card may list.
-const CARD_LIST_MAX: usize = 64;
-
-/// A target model, as its verifier describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VerifierCard {
-    /// The target's name.
-    pub name: String,
-    /// Its vocabulary.
-    pub vocabulary: Vocabulary,
-    /// Prompt and answer together, in tokens.
-    pub context: usize,
-    /// The largest tree it takes, in nodes.
-    pub tree_nodes_max: usize,
-    /// How many sequences it serves at once.
-    pub sequences_max: usize,
-    /// Tokens with which the model ends its text.
-    pub end_tokens: Vec<Token>,
-    /// What a verification costs while nothing else runs, fewest rows first.
-    pub costs: Vec<RowCost>,
-}
-
-/// The cost of a forward pass over so many rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RowCost {
-    /// Rows of the pass, the root included.
-    pub rows: usize,
-    /// Median time of the pass.
-    pub time: Duration,
-}
-
-impl VerifierCard {
-    /// What sequences on this verifier are held to.
-    pub fn bounds(&self) -> SequenceBounds {
-        SequenceBounds { vocab: self.vocabulary.size, context: self.context }
-    }
-}
-
-impl From<VerifierCard> for pb::DescribeVerifierResponse {
-    fn from(card: VerifierCard) -> Self {
-        let cost = |cost: RowCost| pb::MeasuredCost { rows: wire_count(cost.rows), time_us: wire_micros(cost.time) };
-        Self {
-            name: card.name,
-            vocabulary: Some(card.vocabulary.into()),
-            context: wire_count(card.context),
-            tree_nodes_max: wire_count(card.tree_nodes_max),
-            sequences_max: wire_count(card.sequences_max),
-            end_tokens: card.end_tokens,
-            costs: card.costs.into_iter().map(cost).collect(),
-        }
-    }
-}
-
-impl TryFrom<pb::DescribeVerifierResponse> for VerifierCard {
-    type Error = WireError;
-
-    fn try_from(wire: pb::DescribeVerifierResponse) -> Result<Self, WireError> {
-        check_text("name", &wire.name, MODEL_NAME_BYTES_MAX)?;
-        check_length("end_tokens", wire.end_tokens.len(), CARD_LIST_MAX)?;
-        check_length("costs", wire.costs.len(), CARD_LIST_MAX)?;
-        Ok(Self {
-            name: wire.name,
-            vocabulary: wire.vocabulary.try_into()?,
-            context: at_least_one("context", wire.context)?,
-            tree_nodes_max: wire.tree_nodes_max as usize,
-            sequences_max: at_least_one("sequences_max", wire.sequences_max)?,
-            end_tokens: wire.end_tokens,
-            costs: wire.costs.into_iter().map(read_cost).collect::<Result<_, _>>()?,
-        })
-    }
-}
-
-fn read_cost(wire: pb::MeasuredCost) -> Result<RowCost, WireError> {
-    let rows = at_least_one("costs.rows", wire.rows)?;
-    Ok(RowCost { rows, time: Duration::from_micros(wire.time_us) })
-}
+use crate::verifier_card::VerifierCard;
 
 /// The first message of `Verify`: what the sequence holds and how it goes on.
 #[derive(Debug, Clone, PartialEq)]
@@ -111,19 +32,22 @@ pub struct Open {
     pub stop_tokens: Vec<Token>,
     /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
     pub logprobs: Option<usize>,
+    /// Where hidden states are read, if they are to be sent.
+    pub tap: Option<Tap>,
 }
 
 impl Open {
     /// Reads the first message of a stream.
     ///
     /// # Errors
-    /// Anything but an `Open`, or one that the model cannot serve.
-    pub fn read(wire: pb::VerifyRequest, bounds: &SequenceBounds) -> Result<Self, WireError> {
+    /// Anything but an `Open`, or one that the model of `card` cannot serve.
+    pub fn read(wire: pb::VerifyRequest, card: &VerifierCard) -> Result<Self, WireError> {
         let wire = match required("message", wire.message)? {
             Up::Open(open) => open,
             Up::Tree(_) => return Err(WireError::Order { expected: "an open", found: "a tree" }),
         };
         let (max_tokens, generated) = (wire.max_tokens as usize, wire.generated as usize);
+        let bounds = card.bounds();
         bounds.check(&wire.committed, max_tokens)?;
         SequenceBounds::check_generated(generated, &wire.committed)?;
         bounds.check_stops(&wire.stop_tokens)?;
@@ -137,6 +61,7 @@ impl Open {
             max_tokens,
             stop_tokens: wire.stop_tokens,
             logprobs: read_logprobs_asked(wire.logprobs)?,
+            tap: wire.hidden_states.map(|tap| Tap::read(tap, &card.model)).transpose()?,
         })
     }
 }
@@ -151,6 +76,7 @@ impl From<Open> for pb::VerifyRequest {
             stop_tokens: open.stop_tokens,
             generated: wire_count(open.generated),
             logprobs: open.logprobs.map(wire_count),
+            hidden_states: open.tap.map(Into::into),
         };
         Self { message: Some(Up::Open(open)) }
     }
@@ -173,12 +99,21 @@ pub struct Outcome {
     pub compute: Duration,
     /// Time the tree waited for it.
     pub queue: Duration,
+    /// The hidden states of positions in a row that became known with it, if they were asked for.
+    pub states: Option<HiddenStates>,
 }
 
 impl Outcome {
     /// How many of the tokens were drafted; they come first.
     pub fn accepted(&self) -> usize {
         self.path.len()
+    }
+
+    /// The states that there is no room for, and the outcome with the others.
+    fn without_first_states(self) -> (Vec<HiddenStates>, VerifierEvent) {
+        let mut pieces: Vec<_> = self.states.map(HiddenStates::into_pieces).unwrap_or_default();
+        let states = pieces.pop();
+        (pieces, VerifierEvent::Outcome(Self { states, ..self }))
     }
 }
 
@@ -190,8 +125,21 @@ pub enum VerifierEvent {
         /// Tokens that need not be computed again.
         reused_prefix: usize,
     },
+    /// States of positions before those of the next outcome.
+    States(HiddenStates),
     /// A tree was verified.
     Outcome(Outcome),
+}
+
+impl VerifierEvent {
+    /// The same in messages of bounded size: states that an outcome has no room for go ahead of it.
+    pub fn in_pieces(self) -> impl Iterator<Item = Self> {
+        let (ahead, last) = match self {
+            Self::Outcome(outcome) => outcome.without_first_states(),
+            event => (Vec::new(), event),
+        };
+        ahead.into_iter().map(Self::States).chain([last])
+    }
 }
 
 impl From<VerifierEvent> for pb::VerifyResponse {
@@ -200,6 +148,7 @@ impl From<VerifierEvent> for pb::VerifyResponse {
             VerifierEvent::Opened { reused_prefix } => {
                 Down::Opened(pb::Opened { reused_prefix: wire_count(reused_prefix) })
             }
+            VerifierEvent::States(states) => Down::HiddenStates(states.into()),
             VerifierEvent::Outcome(outcome) => Down::Outcome(write_outcome(outcome)),
         };
         Self { message: Some(message) }
@@ -212,6 +161,7 @@ impl TryFrom<pb::VerifyResponse> for VerifierEvent {
     fn try_from(wire: pb::VerifyResponse) -> Result<Self, WireError> {
         Ok(match required("message", wire.message)? {
             Down::Opened(opened) => Self::Opened { reused_prefix: opened.reused_prefix as usize },
+            Down::HiddenStates(states) => Self::States(states.try_into()?),
             Down::Outcome(outcome) => Self::Outcome(read_outcome(outcome)?),
         })
     }
@@ -226,6 +176,7 @@ fn write_outcome(outcome: Outcome) -> pb::Outcome {
         finish: write_finish(outcome.finish),
         compute_us: wire_micros(outcome.compute),
         queue_us: wire_micros(outcome.queue),
+        hidden_states: outcome.states.map(Into::into),
     }
 }
 
@@ -254,6 +205,7 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
         finish,
         compute: Duration::from_micros(wire.compute_us),
         queue: Duration::from_micros(wire.queue_us),
+        states: wire.hidden_states.map(HiddenStates::try_from).transpose()?,
     })
 }
 
@@ -265,8 +217,9 @@ mod tests {
 
     use super::*;
     use crate::NumberedTree;
+    use crate::hidden_states::STATES_BYTES_MAX;
+    use crate::verifier_card::tests::card;
 
-    const SEQUENCE: SequenceBounds = SequenceBounds { vocab: 100, context: 16 };
     const TREE: TreeBounds = TreeBounds { vocab: 100, max_nodes: 4, max_depth: 4 };
 
     fn open() -> Open {
@@ -278,6 +231,7 @@ mod tests {
             max_tokens: 5,
             stop_tokens: vec![9],
             logprobs: Some(2),
+            tap: Some(Tap { layer: 5, width: 2 }),
         }
     }
 
@@ -290,37 +244,29 @@ mod tests {
             finish: None,
             compute: Duration::from_micros(1500),
             queue: Duration::from_micros(20),
+            states: Some(states(2, 3)),
         }
     }
 
-    #[test]
-    fn a_card_survives_the_wire() {
-        let card = VerifierCard {
-            name: "medium".to_owned(),
-            vocabulary: Vocabulary { size: 4096, fingerprint: "abc".to_owned() },
-            context: 2048,
-            tree_nodes_max: 64,
-            sequences_max: 8,
-            end_tokens: vec![2],
-            costs: vec![RowCost { rows: 1, time: Duration::from_micros(900) }],
-        };
-        let wire = pb::DescribeVerifierResponse::from(card.clone());
-        assert_eq!(VerifierCard::try_from(wire), Ok(card));
+    fn states(first: usize, rows: usize) -> HiddenStates {
+        let mut states = HiddenStates::new(first, 2);
+        (0..rows).for_each(|row| states.push(&[row as f32, -0.5]));
+        states
     }
 
     #[test]
     fn an_open_survives_the_wire() {
-        assert_eq!(Open::read(open().into(), &SEQUENCE), Ok(open()));
+        assert_eq!(Open::read(open().into(), &card()), Ok(open()));
     }
 
     #[test]
     fn the_stream_has_an_order() {
         let tree = NumberedTree::write(0, &CandidateTree::default());
-        let refusal = Open::read(tree, &SEQUENCE).unwrap_err().to_string();
+        let refusal = Open::read(tree, &card()).unwrap_err().to_string();
         assert_eq!(refusal, "a tree came where an open was expected");
         assert!(NumberedTree::read(open().into(), &TREE, Acceptance::Coupled).is_err());
         assert_eq!(
-            Open::read(pb::VerifyRequest { message: None }, &SEQUENCE),
+            Open::read(pb::VerifyRequest { message: None }, &card()),
             Err(WireError::Missing { field: "message" })
         );
     }
@@ -332,6 +278,7 @@ mod tests {
         let finished = Outcome { path: vec![2], tokens: vec![4], finish: Some(FinishReason::Stop), ..outcome() };
         for event in [
             VerifierEvent::Opened { reused_prefix: 12 },
+            VerifierEvent::States(states(0, 2)),
             VerifierEvent::Outcome(outcome()),
             VerifierEvent::Outcome(explained),
             VerifierEvent::Outcome(finished),
@@ -343,9 +290,13 @@ mod tests {
     #[test]
     fn what_an_open_asks_beyond_bounds_is_refused() {
         let bias = |token| Shaping::new(Penalties::NONE, [(token, 1.0)]).unwrap();
-        let refusal = |open: Open| Open::read(open.into(), &SEQUENCE).unwrap_err().to_string();
+        let refusal = |open: Open| Open::read(open.into(), &card()).unwrap_err().to_string();
         assert_eq!(refusal(Open { generated: 4, ..open() }), "generated is 4, beyond the limit of 3");
         assert_eq!(refusal(Open { logprobs: Some(21), ..open() }), "logprobs is 21, beyond the limit of 20");
+        let tap = |layer, width| refusal(Open { tap: Some(Tap { layer, width }), ..open() });
+        assert_eq!(tap(9, 2), "hidden_states.layer is 9, beyond the limit of 8");
+        assert_eq!(tap(0, 2), "hidden_states.layer is 0, below the minimum of 1");
+        assert_eq!(tap(8, 3), "hidden states are 3 wide where 2 were expected");
         let sampling = Sampling::greedy().with_shaping(bias(100));
         assert_eq!(refusal(Open { sampling, ..open() }), "logit_bias holds token 100, beyond the vocabulary of 100");
     }
@@ -375,5 +326,23 @@ mod tests {
             let wire = pb::VerifyResponse::from(VerifierEvent::Outcome(contradiction));
             assert!(VerifierEvent::try_from(wire).is_err());
         }
+    }
+
+    #[test]
+    fn states_go_ahead_of_an_outcome_as_far_as_it_has_no_room() {
+        let pieces = |states| VerifierEvent::Outcome(Outcome { states, ..outcome() }).in_pieces().collect::<Vec<_>>();
+        assert_eq!(pieces(None).len(), 1);
+        assert_eq!(
+            pieces(Some(states(4, 9))),
+            [VerifierEvent::Outcome(Outcome { states: Some(states(4, 9)), ..outcome() })]
+        );
+        let rows = STATES_BYTES_MAX / 4;
+        let [VerifierEvent::States(first), VerifierEvent::Outcome(last)] = &pieces(Some(states(4, rows + 1)))[..]
+        else {
+            panic!("not two pieces");
+        };
+        assert_eq!((first.first(), first.rows()), (4, rows));
+        let last = last.states.as_ref().unwrap();
+        assert_eq!((last.first(), last.rows()), (4 + rows, 1));
     }
 }

@@ -31,14 +31,9 @@ pub fn model(name: &str) -> PathBuf {
 /// Verifiers for `targets` and the first `layers` layers of `small` as a drafter, each with so many threads.
 pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
     let verifier = |name: &&str| (VerifierConfig::new(model(name), threads).unwrap(), ANY_PORT);
-    let drafter = DrafterConfig {
-        model: model("small"),
-        layers,
-        name: "drafter".to_owned(),
-        listen: ANY_PORT,
-        threads: NonZeroUsize::new(threads).unwrap(),
-        sequences_max: DrafterConfig::SEQUENCES_MAX,
-    };
+    let threads_of_drafter = NonZeroUsize::new(threads).unwrap();
+    let drafter = DrafterConfig::new(model("small"), layers, threads_of_drafter);
+    let drafter = DrafterConfig { name: "drafter".to_owned(), ..drafter };
     Plan { verifiers: targets.iter().map(verifier).collect(), drafters: vec![drafter], gateway: ANY_PORT }
 }
 

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use espalier_proto::{NumberedTree, Open, SequenceBounds, VerifierEvent, pb};
+use espalier_proto::{NumberedTree, Open, VerifierCard, VerifierEvent, pb};
 use espalier_speculation::{Acceptance, TreeBounds};
-use futures::{Stream, stream};
+use futures::{Stream, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming};
 
-use crate::engine::{Engine, REPLIES_MAX, Reply, Session, TREES_UNDER_WAY_MAX};
+use crate::engine::{REPLIES_MAX, Reply, Session, TREES_UNDER_WAY_MAX};
 use crate::error::VerifierError;
+use crate::target::Target;
 
 /// A stream must say what it is about within this time.
 const OPENING_MAX: Duration = Duration::from_secs(10);
@@ -33,18 +34,15 @@ pub(crate) struct Conversation {
 
 impl Conversation {
     /// Reads the first message and opens the sequence that it names.
-    pub(crate) async fn open(
-        engine: &Engine,
-        mut up: Streaming<pb::VerifyRequest>,
-        (sequence_bounds, bounds): (SequenceBounds, TreeBounds),
-    ) -> Result<Self, Status> {
+    pub(crate) async fn open(target: &Target, mut up: Streaming<pb::VerifyRequest>) -> Result<Self, Status> {
         let first = timeout(OPENING_MAX, up.message()).await;
         let first = first.map_err(|_| VerifierError::NothingOpened)??;
         let first = first.ok_or(VerifierError::NothingOpened)?;
-        let open = Open::read(first, &sequence_bounds).map_err(VerifierError::from)?;
+        let open = Open::read(first, &target.card).map_err(VerifierError::from)?;
         let acceptance = open.sampling.acceptance();
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
-        let session = engine.open(open, sender)?;
+        let session = target.engine.open(open, sender)?;
+        let bounds = tree_bounds(&target.card);
         Ok(Self { up, heard_all: false, session, replies, owed: 1, bounds, acceptance })
     }
 
@@ -54,8 +52,10 @@ impl Conversation {
             let mut conversation = conversation?;
             let next = conversation.next().await.transpose()?;
             let ends = next.as_ref().map_or(true, ends);
-            Some((next.map(Into::into), Some(conversation).filter(|_| !ends)))
+            let messages = next.map(|event| stream::iter(event.in_pieces().map(|piece| Ok(piece.into()))));
+            Some((messages, Some(conversation).filter(|_| !ends)))
         })
+        .try_flatten()
     }
 
     /// The next answer; none when there is no more to come.
@@ -85,6 +85,11 @@ impl Conversation {
         self.owed += 1;
         Ok(())
     }
+}
+
+/// The largest tree that a target takes.
+fn tree_bounds(card: &VerifierCard) -> TreeBounds {
+    TreeBounds { vocab: card.vocabulary.size, max_nodes: card.tree_nodes_max, max_depth: card.tree_nodes_max }
 }
 
 fn ends(event: &VerifierEvent) -> bool {

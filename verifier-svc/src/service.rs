@@ -5,9 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
-use espalier_proto::{FILE_DESCRIPTOR_SET, MESSAGE_BYTES_MAX, SequenceBounds, pb};
+use espalier_proto::{FILE_DESCRIPTOR_SET, MESSAGE_BYTES_MAX, pb};
 use espalier_service_kit::Bound;
-use espalier_speculation::TreeBounds;
 use futures::{Stream, StreamExt, stream};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -49,15 +48,6 @@ struct Service {
     target: Arc<Target>,
 }
 
-impl Service {
-    fn bounds(&self) -> (SequenceBounds, TreeBounds) {
-        let card = &self.target.card;
-        let sequence = card.bounds();
-        let tree = TreeBounds { vocab: sequence.vocab, max_nodes: card.tree_nodes_max, max_depth: card.tree_nodes_max };
-        (sequence, tree)
-    }
-}
-
 #[tonic::async_trait]
 impl Verifier for Service {
     type FetchTokenizerStream = Answers<pb::FetchTokenizerResponse>;
@@ -82,7 +72,7 @@ impl Verifier for Service {
         &self,
         request: Request<Streaming<pb::VerifyRequest>>,
     ) -> Result<Response<Self::VerifyStream>, Status> {
-        let conversation = Conversation::open(&self.target.engine, request.into_inner(), self.bounds()).await?;
+        let conversation = Conversation::open(&self.target, request.into_inner()).await?;
         Ok(Response::new(conversation.into_stream().boxed()))
     }
 }

@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use espalier_model::{Checkpoint, Decoder, LoadOptions, ModelError, Workspace};
-use espalier_proto::{RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
+use espalier_model::{Checkpoint, Decoder, LoadOptions, ModelError, Workspace, fingerprint};
+use espalier_proto::{Model, RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
 
@@ -72,6 +72,11 @@ impl Target {
             sequences_max: config.sequences_max,
             end_tokens: decoder.config().eos.clone(),
             costs: measured.into_iter().map(|(rows, time)| RowCost { rows, time }).collect(),
+            model: Model {
+                fingerprint: fingerprint(&config.model)?,
+                layers: decoder.layers(),
+                hidden_size: decoder.config().hidden,
+            },
         };
         let engine = Engine::start(Arc::new(decoder), work, config.sequences_max).map_err(LoadError::Thread)?;
         Ok(Self { card, files, engine })

@@ -78,9 +78,9 @@ pub(crate) struct Serve {
     /// Targets to host, by name in the folder of models or by path.
     #[arg(long, value_delimiter = ',', default_values = ["small", "medium"], value_name = "T[,T…]")]
     pub(crate) targets: Vec<String>,
-    /// Who drafts: a checkpoint, or `NAME:LAYERS` for its first layers, or `none`.
-    #[arg(long, default_value = crate::models::DEFAULT_DRAFTER, value_name = "D")]
-    pub(crate) drafter: String,
+    /// Who drafts: drafters by name in the folder of models or by path, or `NAME:LAYERS` for first layers, or `none`.
+    #[arg(long, value_delimiter = ',', default_value = crate::models::DEFAULT_DRAFTER, value_name = "D[,D…]")]
+    pub(crate) drafter: Vec<String>,
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     pub(crate) host: IpAddr,
@@ -90,7 +90,7 @@ pub(crate) struct Serve {
     /// The first verifier's port, the others following; 0 takes free ones.
     #[arg(long, default_value_t = 50071)]
     pub(crate) verifier_port: u16,
-    /// The drafter's port; 0 takes a free one.
+    /// The first drafter's port, the others following; 0 takes free ones.
     #[arg(long, default_value_t = 50061)]
     pub(crate) drafter_port: u16,
 }
@@ -160,7 +160,8 @@ pub(crate) struct Decoding {
     /// How trees are grown: a policy, with parameters if wanted.
     #[arg(long, value_name = "P[,key=value…]", long_help = policy_help())]
     pub(crate) policy: Option<String>,
-    /// Who drafts: a checkpoint, or `NAME:LAYERS` for its first layers; `ngram` for proposals from the text itself.
+    /// Who drafts: a drafter by name in the folder of models or by path, or `NAME:LAYERS` for its first layers; `ngram`
+    /// for proposals from the text itself.
     #[arg(long, value_name = "D")]
     pub(crate) drafter: Option<String>,
     /// Decode with the target alone.
@@ -266,7 +267,8 @@ pub(crate) struct Policies {
     /// The model that answers.
     #[arg(long, default_value = "medium", value_name = "T")]
     pub(crate) target: String,
-    /// Who drafts: checkpoints, `NAME:LAYERS` for first layers, `ngram` for proposals from the text itself.
+    /// Who drafts: drafters by name or by path, `NAME:LAYERS` for first layers, `ngram` for proposals from the text
+    /// itself. One that was made for another target is skipped.
     #[arg(long, value_delimiter = ',', default_value = crate::models::DEFAULT_DRAFTER, value_name = "D[,D…]")]
     pub(crate) drafter: Vec<String>,
     /// Prompts, one JSON object a line; each file is a group of columns under its label, or its name without one.

@@ -38,6 +38,8 @@ pub(crate) enum CliError {
     NobodyGuesses,
     #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
     Tokenizers { drafter: String, target: String },
+    #[error("drafter `{drafter}` guesses from the target's hidden states, which this does not give it")]
+    ReadsStates { drafter: String },
     #[error("`{name}` is no size of a model: expected layers, hidden, heads, kv-heads, ffn or context")]
     Size { name: String },
     #[error(transparent)]
@@ -89,6 +91,7 @@ impl CliError {
             | Self::Size { .. }
             | Self::NobodyGuesses
             | Self::Tokenizers { .. }
+            | Self::ReadsStates { .. }
             | Self::NoFolders { .. }
             | Self::NoPrompts { .. }
             | Self::Policy(_)

@@ -13,6 +13,7 @@ mod request;
 mod serve;
 mod system;
 mod train;
+mod unique;
 mod vectors;
 
 use std::process::ExitCode;

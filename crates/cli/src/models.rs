@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use espalier_drafter::Config as DrafterConfig;
+use espalier_model::{DraftConfig, fingerprint};
 
 use crate::args::SystemArgs;
 use crate::error::CliError;
+use crate::unique::unique;
 
 /// Who drafts unless told otherwise.
 pub(crate) const DEFAULT_DRAFTER: &str = "small";
@@ -16,7 +18,7 @@ const MODELS: &str = "models";
 /// Who proposes trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DrafterChoice {
-    /// A checkpoint, cut to its first layers or whole.
+    /// A drafter's folder, cut to its first layers or whole.
     Model { folder: PathBuf, layers: Option<usize> },
     /// The text itself.
     Ngram,
@@ -38,6 +40,17 @@ impl DrafterChoice {
         let layers = layers.parse().ok().filter(|&layers: &usize| layers > 0);
         let layers = layers.ok_or_else(|| CliError::Drafter { given: given.to_owned() })?;
         Ok(Self::Model { folder: checkpoint(name, system)?, layers: Some(layers) })
+    }
+
+    /// Reads several.
+    ///
+    /// # Errors
+    /// As for [`Self::parse`], and two that requests would call by the same name.
+    pub(crate) fn parse_all(given: &[String], system: &SystemArgs) -> Result<Vec<Self>, CliError> {
+        let choices = given.iter().map(|text| Self::parse(text, system)).collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<String> = choices.iter().map(Self::name).collect();
+        unique("drafter", names.iter().map(String::as_str))?;
+        Ok(choices)
     }
 
     /// How requests name it.
@@ -62,6 +75,32 @@ pub(crate) fn checkpoint(name: &str, system: &SystemArgs) -> Result<PathBuf, Cli
         return Ok(tried);
     }
     Err(CliError::NoCheckpoint { name: name.to_owned(), tried })
+}
+
+/// The folder of the target whose layers the drafter in `folder` shares, if it shares any: one of `targets`, or else the
+/// checkpoint of the name that it had when the drafter was made.
+///
+/// # Errors
+/// Weights that cannot be read, and a target that is nowhere to be found.
+pub(crate) fn shared_target(
+    folder: &Path,
+    targets: &[PathBuf],
+    system: &SystemArgs,
+) -> Result<Option<PathBuf>, CliError> {
+    // What is wrong with the file is said when the drafter is loaded.
+    let Some(DraftConfig::EarlyExit { target, .. }) = draft_config(folder) else { return Ok(None) };
+    for candidate in targets {
+        if fingerprint(candidate)? == target.fingerprint {
+            return Ok(Some(candidate.clone()));
+        }
+    }
+    checkpoint(&target.name, system).map(Some)
+}
+
+/// What the drafter in a folder says of itself, if it is of use to one target only.
+fn draft_config(folder: &Path) -> Option<DraftConfig> {
+    let text = std::fs::read(folder.join("config.json")).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// The folder of models: as told, in the working directory, or beside the program or above it.
@@ -98,7 +137,36 @@ mod tests {
         for wrong in ["small:0", "small:x", "small:"] {
             assert!(matches!(parse(wrong), Err(CliError::Drafter { .. })), "{wrong}");
         }
+        let twice = ["small", "small:3", "small"].map(str::to_owned);
+        assert!(DrafterChoice::parse_all(&twice[..2], &shipped()).is_ok());
+        assert!(matches!(DrafterChoice::parse_all(&twice, &shipped()), Err(CliError::Twice { what: "drafter", .. })));
         let refusal = parse("huge").unwrap_err().to_string();
         assert!(refusal.starts_with("there is no checkpoint `huge`"), "{refusal}");
+    }
+
+    /// The folder of a drafter that says it shares two layers of a target.
+    fn sharing(name: &str, fingerprint: &str) -> tempfile::TempDir {
+        let target = serde_json::json!({
+            "name": name, "fingerprint": fingerprint, "tokenizer": "t", "layers": 8, "hidden_size": 256,
+        });
+        let config = serde_json::json!({
+            "model_type": "espalier_early_exit", "target": target, "shared_layers": 2, "decoder": {},
+        });
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_target_whose_layers_are_shared_is_known_by_its_fingerprint_or_else_by_its_name() {
+        let system = shipped();
+        let [small, medium] = ["small", "medium"].map(|name| checkpoint(name, &system).unwrap());
+        let targets = [medium.clone(), small.clone()];
+        let shared = |drafter: &Path| shared_target(drafter, &targets, &system);
+        let renamed = sharing("renamed", &fingerprint(&small).unwrap());
+        assert_eq!(shared(renamed.path()).unwrap(), Some(small));
+        assert_eq!(shared(sharing("medium", "another").path()).unwrap(), Some(medium));
+        assert!(matches!(shared(sharing("gone", "another").path()), Err(CliError::NoCheckpoint { .. })));
+        assert_eq!(shared(&targets[0]).unwrap(), None);
     }
 }

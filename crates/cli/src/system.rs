@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use espalier_client::Client;
 use espalier_drafter::Config as DrafterConfig;
@@ -10,7 +11,7 @@ use espalier_verifier::Config as VerifierConfig;
 
 use crate::args::{Decoding, Serve, SystemArgs};
 use crate::error::CliError;
-use crate::models::{DEFAULT_DRAFTER, DrafterChoice, checkpoint};
+use crate::models::{DEFAULT_DRAFTER, DrafterChoice, checkpoint, shared_target};
 use crate::report;
 
 /// Threads that each model computes with.
@@ -20,41 +21,44 @@ pub(crate) fn threads(system: &SystemArgs) -> usize {
 
 /// A system on free loopback ports.
 pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &SystemArgs) -> Result<Plan, CliError> {
-    let target = |name: &&str| Ok((VerifierConfig::new(checkpoint(name, system)?, threads(system))?, ANY_PORT));
-    let verifiers = targets.iter().map(target).collect::<Result<_, CliError>>()?;
-    let drafters = drafters.iter().filter_map(|choice| drafter_config(choice, system)).collect();
+    let folders = targets.iter().map(|name| checkpoint(name, system)).collect::<Result<Vec<_>, _>>()?;
+    let drafter = |choice| drafter_config(choice, &folders, system).transpose();
+    let drafters = drafters.iter().filter_map(drafter).collect::<Result<_, CliError>>()?;
+    let target = |folder| Ok((VerifierConfig::new(folder, threads(system))?, ANY_PORT));
+    let verifiers = folders.into_iter().map(target).collect::<Result<_, CliError>>()?;
     Ok(Plan { verifiers, drafters, gateway: ANY_PORT })
 }
 
-/// The service that a choice needs, if any.
-fn drafter_config(choice: &DrafterChoice, system: &SystemArgs) -> Option<DrafterConfig> {
+/// The service that a choice needs, if any; `targets` are the folders of those it may be of use to.
+fn drafter_config(
+    choice: &DrafterChoice,
+    targets: &[PathBuf],
+    system: &SystemArgs,
+) -> Result<Option<DrafterConfig>, CliError> {
     let DrafterChoice::Model { folder, layers } = choice else {
-        return None;
+        return Ok(None);
     };
-    Some(DrafterConfig {
-        model: folder.clone(),
-        layers: *layers,
-        name: choice.name(),
-        listen: ANY_PORT,
-        threads: NonZeroUsize::new(threads(system)).unwrap_or(NonZeroUsize::MIN),
-        sequences_max: DrafterConfig::SEQUENCES_MAX,
-    })
+    let threads = NonZeroUsize::new(threads(system)).unwrap_or(NonZeroUsize::MIN);
+    let config = DrafterConfig::new(folder.clone(), *layers, threads);
+    Ok(Some(DrafterConfig { target_model: shared_target(folder, targets, system)?, ..config }))
 }
 
 /// The system that `espalier serve` was asked for.
 pub(crate) fn plan_to_serve(args: &Serve, system: &SystemArgs) -> Result<Plan, CliError> {
     let targets: Vec<&str> = args.targets.iter().map(String::as_str).collect();
-    let mut plan = plan(&targets, &[DrafterChoice::parse(&args.drafter, system)?], system)?;
+    let mut plan = plan(&targets, &DrafterChoice::parse_all(&args.drafter, system)?, system)?;
     let at = |port| SocketAddr::new(args.host, port);
-    for (i, (_, listen)) in plan.verifiers.iter_mut().enumerate() {
-        let following = args.verifier_port.saturating_add(u16::try_from(i).unwrap_or(u16::MAX));
-        *listen = at(if args.verifier_port == 0 { 0 } else { following });
-    }
-    for drafter in &mut plan.drafters {
-        drafter.listen = at(args.drafter_port);
-    }
+    let verifiers = plan.verifiers.iter_mut().map(|(_, listen)| listen);
+    verifiers.zip(ports_from(args.verifier_port)).for_each(|(listen, port)| *listen = at(port));
+    let drafters = plan.drafters.iter_mut().map(|drafter| &mut drafter.listen);
+    drafters.zip(ports_from(args.drafter_port)).for_each(|(listen, port)| *listen = at(port));
     plan.gateway = at(args.port);
     Ok(plan)
+}
+
+/// A port and those that follow; free ones for 0.
+fn ports_from(first: u16) -> impl Iterator<Item = u16> {
+    (0..).map(move |i| if first == 0 { 0 } else { first.saturating_add(i) })
 }
 
 /// Starts a system and shows how loading goes.

@@ -2,6 +2,7 @@
 
 mod args;
 mod bar;
+mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,12 +28,28 @@ use bar::Bar;
 /// The sizes of a model from nothing unless told otherwise: about 4 million parameters beside the embedding.
 const SMALL: ModelShape = ModelShape { layers: 6, hidden: 256, heads: 4, kv_heads: 2, ffn: 704, context: 2048 };
 
-/// Trains, or goes on training.
+/// Trains, goes on training, or has the text written for it.
 pub(crate) async fn run(system: &SystemArgs, train: &Train) -> Result<Verdict, CliError> {
-    let job = Job::of(system, train)?;
-    let (out, json) = (job.out().to_owned(), job.json);
-    let outcome = supervise(job).await?;
-    match outcome {
+    match train {
+        Train::Text(args) => text::run(system, args).await,
+        Train::Base(args) => begin(system, base(system, args)?, &args.common).await,
+        Train::Sorted(args) => begin(system, sorted(system, args)?, &args.common).await,
+        Train::Edd(args) => begin(system, edd(system, args)?, &args.common).await,
+        Train::EarlyExit(args) => begin(system, early_exit(system, args)?, &args.common).await,
+        Train::CaliTs(args) => begin(system, cali_ts(system, args)?, &args.common).await,
+        Train::Resume(args) => finish(Job::Resume { out: args.out.clone() }, args.json).await,
+    }
+}
+
+async fn begin(system: &SystemArgs, method: Method, common: &Common) -> Result<Verdict, CliError> {
+    let recipe = Box::new(recipe(system, method, common));
+    finish(Job::New { recipe, out: common.out.clone() }, common.json).await
+}
+
+/// Works until the model is there, or until told to stop.
+async fn finish(job: Job, json: bool) -> Result<Verdict, CliError> {
+    let out = job.out().to_owned();
+    match supervise(move |stop| job.run(stop)).await? {
         Outcome::Finished(summary) => {
             show(&summary, &out, json);
             Ok(Verdict::Good)
@@ -45,60 +62,44 @@ pub(crate) async fn run(system: &SystemArgs, train: &Train) -> Result<Verdict, C
     }
 }
 
-/// What is asked for.
-struct Job {
-    work: Work,
-    json: bool,
-}
-
-enum Work {
+/// A training.
+enum Job {
     New { recipe: Box<Recipe>, out: PathBuf },
     Resume { out: PathBuf },
 }
 
 impl Job {
-    fn of(system: &SystemArgs, train: &Train) -> Result<Self, CliError> {
-        let (method, common) = match train {
-            Train::Base(args) => (base(system, args)?, &args.common),
-            Train::Sorted(args) => (sorted(system, args)?, &args.common),
-            Train::Edd(args) => (edd(system, args)?, &args.common),
-            Train::EarlyExit(args) => (early_exit(system, args)?, &args.common),
-            Train::CaliTs(args) => (cali_ts(system, args)?, &args.common),
-            Train::Resume(args) => return Ok(Self { work: Work::Resume { out: args.out.clone() }, json: args.json }),
-        };
-        let work = Work::New { recipe: Box::new(recipe(system, method, common)), out: common.out.clone() };
-        Ok(Self { work, json: common.json })
-    }
-
     fn out(&self) -> &Path {
-        match &self.work {
-            Work::New { out, .. } | Work::Resume { out } => out,
+        match self {
+            Self::New { out, .. } | Self::Resume { out } => out,
         }
     }
 
     fn run(&self, stop: &AtomicBool) -> Result<Outcome, TrainError> {
         let mut bar = Bar::new();
-        match &self.work {
-            Work::New { recipe, out } => espalier_trainer::train(recipe, out, &mut bar, stop),
-            Work::Resume { out } => espalier_trainer::resume(out, &mut bar, stop),
+        match self {
+            Self::New { recipe, out } => espalier_trainer::train(recipe, out, &mut bar, stop),
+            Self::Resume { out } => espalier_trainer::resume(out, &mut bar, stop),
         }
     }
 }
 
-/// Runs a job on a thread of its own and has it stop at the first SIGINT or SIGTERM.
-async fn supervise(job: Job) -> Result<Outcome, CliError> {
+/// Works on a thread of its own that is told to stop at the first SIGINT or SIGTERM.
+async fn supervise<T: Send + 'static>(
+    work: impl FnOnce(&AtomicBool) -> Result<T, TrainError> + Send + 'static,
+) -> Result<T, CliError> {
     let told = signal()?;
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
-    let mut training = tokio::task::spawn_blocking(move || job.run(&flag));
+    let mut working = tokio::task::spawn_blocking(move || work(&flag));
     let outcome = tokio::select! {
-        outcome = &mut training => outcome,
+        outcome = &mut working => outcome,
         () = told => {
             stop.store(true, Ordering::Relaxed);
-            training.await
+            working.await
         }
     };
-    // A panic of the training goes on here.
+    // A panic of the work goes on here.
     Ok(outcome.unwrap_or_else(|fault| std::panic::resume_unwind(fault.into_panic()))?)
 }
 
@@ -129,8 +130,14 @@ fn base(system: &SystemArgs, args: &Base) -> Result<Method, CliError> {
 }
 
 fn sorted(system: &SystemArgs, args: &Sorted) -> Result<Method, CliError> {
-    let layers = args.exits.last().copied().unwrap_or(0);
-    Ok(Method::Sorted(SortedMethod { init: folder(system, &args.init)?, layers, exits: args.exits.clone() }))
+    let teachers = args.teachers.iter().map(|name| folder(system, name)).collect::<Result<_, _>>()?;
+    Ok(Method::Sorted(SortedMethod {
+        init: folder(system, &args.init)?,
+        layers: args.exits.last().copied().unwrap_or(0),
+        exits: args.exits.clone(),
+        teachers,
+        teacher_weight: args.teacher_weight,
+    }))
 }
 
 fn edd(system: &SystemArgs, args: &Edd) -> Result<Method, CliError> {

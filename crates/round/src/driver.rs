@@ -195,6 +195,7 @@ mod tests {
                 finish: committed.finish,
                 compute: Duration::from_micros(5),
                 queue: Duration::ZERO,
+                states: None,
             }
         }
     }

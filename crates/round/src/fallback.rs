@@ -117,7 +117,7 @@ mod tests {
 
     fn accepting(path: Vec<usize>) -> Outcome {
         let (compute, queue) = (Duration::ZERO, Duration::ZERO);
-        Outcome { round: 0, path, tokens: vec![], logprobs: vec![], finish: None, compute, queue }
+        Outcome { round: 0, path, tokens: vec![], logprobs: vec![], finish: None, compute, queue, states: None }
     }
 
     #[tokio::test]

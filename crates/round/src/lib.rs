@@ -14,6 +14,7 @@ mod grants;
 mod ports;
 mod remote;
 mod sequence;
+mod states;
 
 pub use driver::{Driver, EVENTS_MAX, Event, Events};
 pub use fallback::{Ngram, Plain};

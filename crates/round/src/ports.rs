@@ -69,7 +69,8 @@ pub trait Verifier: Send {
     /// The verifier cannot be reached, or refuses.
     fn submit(&mut self, round: u64, tree: &CandidateTree) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// The next outcome, in the order of the trees.
+    /// The next outcome, in the order of the trees. Where hidden states were asked for, those of all positions before
+    /// its last token have come with it and the outcomes before.
     ///
     /// # Errors
     /// The verifier cannot be reached, or refuses.

@@ -10,6 +10,7 @@ use tonic::transport::Channel;
 use tonic::{Extensions, Request, Streaming};
 
 use crate::ports::Verifier;
+use crate::states::States;
 
 /// Messages that may wait on their way to the verifier before `submit` waits.
 const UPSTREAM_MAX: usize = 8;
@@ -20,6 +21,8 @@ pub struct RemoteVerifier {
     up: mpsc::Sender<pb::VerifyRequest>,
     down: Streaming<pb::VerifyResponse>,
     reused_prefix: usize,
+    /// What is known of hidden states, if any were asked for.
+    states: Option<States>,
 }
 
 impl RemoteVerifier {
@@ -30,18 +33,18 @@ impl RemoteVerifier {
     /// anything but having opened it.
     pub async fn open(channel: Channel, open: Open, metadata: MetadataMap) -> Result<Self, Fault> {
         let (up, requests) = mpsc::channel(UPSTREAM_MAX);
+        let states = States::of(&open);
         // The receiver is at hand, so this cannot fail.
         let _ = up.send(open.into()).await;
         let requests = ReceiverStream::new(requests);
         let request = Request::from_parts(metadata, Extensions::new(), requests);
         let answer = VerifierClient::new(channel).verify(request).await;
         let down = answer.map_err(|status| Fault::from_status(Party::Verifier, &status))?;
-        let mut verifier = Self { up, down: down.into_inner(), reused_prefix: 0 };
+        let mut verifier = Self { up, down: down.into_inner(), reused_prefix: 0, states };
         match verifier.next().await? {
             VerifierEvent::Opened { reused_prefix } => Ok(Self { reused_prefix, ..verifier }),
-            VerifierEvent::Outcome(outcome) => {
-                Err(unexpected(&format!("the outcome of round {} came before the sequence was open", outcome.round)))
-            }
+            VerifierEvent::Outcome(_) => Err(unexpected("an outcome came before the sequence was open")),
+            VerifierEvent::States(_) => Err(unexpected("hidden states came before the sequence was open")),
         }
     }
 
@@ -71,9 +74,21 @@ impl Verifier for RemoteVerifier {
     }
 
     async fn outcome(&mut self) -> Result<Outcome, Fault> {
-        match self.next().await? {
-            VerifierEvent::Outcome(outcome) => Ok(outcome),
-            VerifierEvent::Opened { .. } => Err(unexpected("the sequence was opened twice")),
+        loop {
+            let taken = match (self.next().await?, &mut self.states) {
+                (VerifierEvent::Opened { .. }, _) => Err("the sequence was opened twice".to_owned()),
+                (VerifierEvent::States(ahead), Some(states)) => states.take(ahead).map(|()| None),
+                (VerifierEvent::States(_), None) => Err(UNASKED.to_owned()),
+                (VerifierEvent::Outcome(outcome), Some(states)) => states.complete(outcome).map(Some),
+                (VerifierEvent::Outcome(outcome), None) if outcome.states.is_some() => Err(UNASKED.to_owned()),
+                (VerifierEvent::Outcome(outcome), None) => Ok(Some(outcome)),
+            };
+            if let Some(outcome) = taken.map_err(|what| unexpected(&what))? {
+                return Ok(outcome);
+            }
         }
     }
 }
+
+/// What is said of states that nobody wants.
+const UNASKED: &str = "hidden states came that were not asked for";

@@ -112,6 +112,7 @@ mod tests {
             finish: None,
             compute: Duration::ZERO,
             queue: Duration::ZERO,
+            states: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use espalier_model::ModelError;
+use espalier_speculation::SamplingError;
 use espalier_text::TextError;
 
 /// Why a training did not begin or did not get to its end.
@@ -138,13 +139,44 @@ pub enum TrainError {
         /// What the parser said.
         fault: serde_json::Error,
     },
-    /// A drafter that does not suit its target.
-    #[error("{} {what}", folder.display())]
-    Drafter {
-        /// The drafter's folder.
+    /// Two that should speak of the same tokens do not.
+    #[error("{who} has the tokenizer {found}, expected {expected}")]
+    Tokenizer {
+        /// A model's folder, or a text.
+        who: String,
+        /// Its tokenizer's fingerprint.
+        found: String,
+        /// The fingerprint that it should have.
+        expected: String,
+    },
+    /// A teacher knows more tokens than its pupil, or fewer.
+    #[error("the teacher {} has a vocabulary of {found}, expected {expected}", folder.display())]
+    Teacher {
+        /// The teacher's folder.
         folder: PathBuf,
-        /// What is wrong with it.
-        what: String,
+        /// Rows of its embedding.
+        found: usize,
+        /// Rows of the pupil's.
+        expected: usize,
+    },
+    /// A prompt that leaves a target no room to answer, or gives it nothing to read.
+    #[error("prompt {number} has {tokens} tokens, expected 1 to {limit}")]
+    Prompt {
+        /// The prompt, from 1.
+        number: usize,
+        /// Its tokens.
+        tokens: usize,
+        /// Most tokens of a prompt.
+        limit: usize,
+    },
+    /// Parameters by which no token can be drawn.
+    #[error(transparent)]
+    Sampling(#[from] SamplingError),
+    /// A file that would be overwritten.
+    #[error("{} exists already", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
     },
     /// A checkpoint could not be loaded or run.
     #[error(transparent)]

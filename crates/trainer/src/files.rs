@@ -30,6 +30,11 @@ pub(crate) fn create_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|fault| TrainError::write(path, fault))
 }
 
+/// The last part of a path, to name a file or a folder by.
+pub(crate) fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
 /// Where a file is written until it is whole.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().map_or_else(OsString::new, OsString::from);

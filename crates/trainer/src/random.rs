@@ -22,6 +22,8 @@ pub(crate) enum Purpose {
     Training,
     /// What an objective draws for a validation batch; the index counts batches from 0 in every evaluation.
     Validation,
+    /// How a prompt is answered; the index is the prompt's.
+    Answer,
 }
 
 /// A stream of random numbers.
@@ -63,7 +65,7 @@ impl Draws {
     }
 
     /// A number in (0, 1).
-    fn open_unit(&mut self) -> f64 {
+    pub(crate) fn open_unit(&mut self) -> f64 {
         ((self.bits() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
 }

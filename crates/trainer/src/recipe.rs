@@ -19,6 +19,8 @@ pub const EPOCHS_MAX: usize = 1000;
 pub const LAYERS_MAX: usize = 1024;
 /// Longest block of the dual-block mask.
 pub const BLOCK_MAX: usize = 1024;
+/// Most teachers of a drafter.
+pub const TEACHERS_MAX: usize = 16;
 
 /// A whole training. Two runs of one recipe on one machine give the same bits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,8 +81,9 @@ pub struct ModelShape {
     pub context: usize,
 }
 
-/// `sorted` (S2D, §3): the mean, over exits, of the cross-entropy there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// `sorted` (S2D, §3): the mean, over exits, of the cross-entropy there. Ours is that it may be mixed with the divergence
+/// from targets that the drafter will serve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SortedMethod {
     /// The checkpoint whose first layers, norm and head the drafter begins with.
     pub init: PathBuf,
@@ -88,6 +91,30 @@ pub struct SortedMethod {
     pub layers: usize,
     /// The layers after which a drafter may answer, rising.
     pub exits: Vec<usize>,
+    /// The checkpoints of targets that run frozen beside it: with `w` the weight, the loss at an exit is
+    /// `(1 - w) * cross-entropy + w * KL(teacher || exit)`, the latter averaged over them. None: cross-entropy alone.
+    pub teachers: Vec<PathBuf>,
+    /// The teachers' weight, 0 to 1.
+    pub teacher_weight: f64,
+}
+
+impl SortedMethod {
+    /// The paper's way of training the first layers of a checkpoint: no teachers.
+    pub fn new(init: PathBuf, exits: Vec<usize>) -> Self {
+        let layers = exits.last().copied().unwrap_or(0);
+        Self { init, layers, exits, teachers: Vec::new(), teacher_weight: 0.5 }
+    }
+
+    fn check(&self) -> Result<()> {
+        let Self { layers, exits, teachers, teacher_weight, .. } = self;
+        count("layers", *layers, LAYERS_MAX)?;
+        let rises = exits.is_sorted_by(|a, b| a < b) && exits.first().is_some_and(|first| *first > 0);
+        if !rises || exits.last() != Some(layers) {
+            return Err(TrainError::Exits { exits: exits.clone(), layers: *layers });
+        }
+        in_range("teachers", teachers.len() as f64, 0.0, TEACHERS_MAX as f64)?;
+        in_range("the teachers' weight", *teacher_weight, 0.0, 1.0)
+    }
 }
 
 /// `edd` (EDD and PCT, §3.1).
@@ -180,7 +207,7 @@ impl Method {
 /// The text, and how it becomes batches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataOptions {
-    /// JSONL files of `question` and `answer`, or `text`.
+    /// JSONL files of `question` and `answer`, or `text`, or `token_ids`.
     pub files: Vec<PathBuf>,
     /// Texts to validate with; a share of `files` when absent.
     pub validation_file: Option<PathBuf>,
@@ -312,14 +339,7 @@ impl Method {
         match self {
             Self::Base(BaseMethod::Checkpoint(_)) | Self::CaliTs(_) => Ok(()),
             Self::Base(BaseMethod::Scratch { shape, .. }) => count("layers", shape.layers, LAYERS_MAX),
-            Self::Sorted(SortedMethod { layers, exits, .. }) => {
-                count("layers", *layers, LAYERS_MAX)?;
-                let rises = exits.is_sorted_by(|a, b| a < b) && exits.first().is_some_and(|first| *first > 0);
-                if rises && exits.last() == Some(layers) {
-                    return Ok(());
-                }
-                Err(TrainError::Exits { exits: exits.clone(), layers: *layers })
-            }
+            Self::Sorted(method) => method.check(),
             Self::Edd(EddMethod { block_min, block_max, .. }) => {
                 count("the longest block", *block_max, BLOCK_MAX)?;
                 count("the shortest block", *block_min, *block_max)
@@ -374,7 +394,7 @@ mod tests {
     use super::*;
 
     fn recipe() -> Recipe {
-        let method = Method::Sorted(SortedMethod { init: PathBuf::from("t"), layers: 9, exits: vec![3, 6, 9] });
+        let method = Method::Sorted(SortedMethod::new(PathBuf::from("t"), vec![3, 6, 9]));
         let data = DataOptions { files: vec![PathBuf::from("d.jsonl")], ..DataOptions::default() };
         Recipe { method, data, options: Options::default() }
     }
@@ -399,6 +419,13 @@ mod tests {
         assert_eq!(refusal(|r| r.data.validation_share = f64::NAN), "the validation share is NaN, expected 0 to 0.5");
         assert_eq!(refusal(|r| r.options.optimiser.beta2 = 1.0), "beta 2 is 1, expected 0 to 0.999999");
         assert_eq!(refusal(|r| r.data.files.clear()), "an empty list of files holds no text");
+        let weigh = |weight: f64| {
+            let mut sorted = SortedMethod::new(PathBuf::from("t"), vec![3, 9]);
+            sorted.teacher_weight = weight;
+            Method::Sorted(sorted).check()
+        };
+        assert!(weigh(0.0).is_ok() && weigh(1.0).is_ok());
+        assert_eq!(weigh(1.5).unwrap_err().to_string(), "the teachers' weight is 1.5, expected 0 to 1");
         for exits in [vec![], vec![3, 3, 9], vec![0, 9], vec![3, 6], vec![9, 3]] {
             let expected = format!("exits {exits:?} must rise and end at the last layer, 9");
             let mut recipe = recipe();
@@ -412,6 +439,8 @@ mod tests {
     fn a_block_is_never_shorter_than_the_shortest() {
         let mut method = EddMethod::new(PathBuf::new());
         assert!(Method::Edd(method.clone()).check().is_ok());
+        method.block_min = 10;
+        assert!(Method::Edd(method.clone()).check().is_ok(), "all blocks alike");
         method.block_min = 11;
         let fault = Method::Edd(method).check().unwrap_err().to_string();
         assert_eq!(fault, "the shortest block is 11, expected 1 to 10");

@@ -1,5 +1,6 @@
 //! The frozen target: what it computes for a batch, and what names it.
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use espalier_model::{
@@ -9,7 +10,7 @@ use espalier_model::{
 use espalier_text::Tokenizer;
 
 use crate::data::{Batch, Span};
-use crate::error::Result;
+use crate::error::{Result, TrainError};
 
 /// Rows of one forward pass: enough to be busy with, few enough to stay in the caches. A text is never divided.
 const PASS_ROWS: usize = 1024;
@@ -169,6 +170,16 @@ pub(crate) fn card(checkpoint: &Checkpoint) -> Result<TargetCard> {
         layers: checkpoint.config.layers,
         hidden_size: checkpoint.config.hidden,
     })
+}
+
+/// Refuses the model in `folder` if it speaks of other tokens than the one in `like`.
+pub(crate) fn check_tokenizer(folder: &Path, like: &Path) -> Result<()> {
+    let of = |folder| Ok::<_, TrainError>(Tokenizer::open(folder)?.fingerprint().to_owned());
+    let (found, expected) = (of(folder)?, of(like)?);
+    if found == expected {
+        return Ok(());
+    }
+    Err(TrainError::Tokenizer { who: folder.display().to_string(), found, expected })
 }
 
 /// What a model card says of the target.

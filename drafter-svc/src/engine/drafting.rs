@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 
-use espalier_model::{Decoder, KvCache, Logits, Row};
+use espalier_model::{DraftModel, KvCache, Logits, Row};
+use espalier_proto::{HiddenStates, Outcome};
 use espalier_round::Proposed;
 use espalier_speculation::{
     Acceptance, Candidates, CostModel, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, PolicySpec, PruningPolicy,
     RoundStart, Sampler, Sampling, Side, Token,
 };
 
+use super::exits::Exits;
+use super::past::Past;
 use crate::error::SequenceError;
 
-/// Committed tokens run in one pass; a longer prompt takes several, so that others are not held up.
+/// Committed positions read in one pass; a longer prompt takes several, so that others are not held up.
 const PREFILL_ROWS_MAX: usize = 128;
 
 /// What a sequence is drafted for.
@@ -25,21 +28,36 @@ pub(crate) struct Request {
     pub(crate) stops: Vec<Token>,
 }
 
-/// Rows to run next, and which of them want logits.
+/// What to run next.
 pub(crate) struct Step {
+    /// The target's hidden states of the next committed positions, to be read before the rows are run.
+    pub(crate) states: Option<HiddenStates>,
+    /// The rows.
     pub(crate) rows: Vec<Row>,
+    /// Which of them want logits.
     pub(crate) logits: Logits,
 }
 
-/// Most rows of a first level that is a level's cost: more read a prompt, or what was committed while nothing was drafted.
+/// Most positions of a first level that is a level's cost: more read a prompt, or what was committed while nothing was
+/// drafted.
 const LEVEL_ROWS_MAX: usize = 8;
 
 impl Step {
+    /// Rows to run.
+    fn of_rows(rows: Vec<Row>, logits: Logits) -> Self {
+        Self { states: None, rows, logits }
+    }
+
+    /// Positions that it adds to the cache.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len() + self.states.as_ref().map_or(0, HiddenStates::rows)
+    }
+
     /// Whether its time says what a level costs.
     pub(crate) fn is_level(&self) -> bool {
         match self.logits {
             Logits::All => true,
-            Logits::Last => self.rows.len() <= LEVEL_ROWS_MAX,
+            Logits::Last => self.len() <= LEVEL_ROWS_MAX,
             Logits::None => false,
         }
     }
@@ -49,7 +67,10 @@ impl Step {
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
     pub(crate) costs: CostModel,
+    pub(crate) exits: Exits,
     committed: Vec<Token>,
+    /// What is known of them.
+    past: Past,
     /// Knows the committed tokens as far as they matter to it.
     sampler: Sampler,
     grower: Grower,
@@ -71,11 +92,12 @@ impl Drafting {
     /// # Errors
     /// A policy that rejection cannot be combined with, where it is asked for.
     pub(crate) fn new(
-        decoder: &Decoder,
-        vocab: usize,
+        model: &DraftModel,
+        (exits, vocab): (Exits, usize),
         request: Request,
         costs: CostModel,
     ) -> Result<Self, PruningPolicy> {
+        let decoder = model.decoder();
         let mut stops = request.stops;
         stops.extend(&decoder.config().eos);
         let prompt = request.committed.len().saturating_sub(request.generated);
@@ -87,6 +109,8 @@ impl Drafting {
         Ok(Self {
             cache: decoder.new_cache(),
             costs,
+            exits,
+            past: Past::of(model),
             sampler: Sampler::new(request.sampling, prompt, generated),
             committed: request.committed,
             grower,
@@ -107,21 +131,31 @@ impl Drafting {
         self.drawing = draws.then(|| Drawing::new(self.sampler.uniforms(Side::Draft)));
     }
 
-    /// The rows to run next; none when the tree is grown.
-    pub(crate) fn next(&self) -> Option<Step> {
-        let frontier = self.grower.frontier()?;
-        let step = match self.uncached() {
-            [] => Step { rows: frontier.iter().filter_map(|&id| self.row(id)).collect(), logits: Logits::All },
-            // The root runs with the committed tokens before it that have not run yet: the first level.
-            tokens if tokens.len() <= PREFILL_ROWS_MAX => Step { rows: Row::chain(tokens, 0), logits: Logits::Last },
-            tokens => Step { rows: Row::chain(&tokens[..PREFILL_ROWS_MAX], 0), logits: Logits::None },
-        };
-        (self.cache.room() >= step.rows.len()).then_some(step)
+    /// Whether trees can be grown: not before the target has told what it knows of the positions before the root.
+    pub(crate) fn can_draft(&self) -> bool {
+        self.past.reaches(self.committed.len().saturating_sub(1))
     }
 
-    /// Committed tokens that have not run, the root among them; none while a tree grows below it.
-    fn uncached(&self) -> &[Token] {
-        if self.chain.is_empty() { &self.committed[self.cache.committed()..] } else { &[] }
+    /// What to run next; nothing when the tree is grown.
+    pub(crate) fn next(&self) -> Option<Step> {
+        let frontier = self.grower.frontier()?;
+        let step = match self.chain.is_empty() {
+            true => self.first_level(),
+            false => Step::of_rows(frontier.iter().filter_map(|&id| self.row(id)).collect(), Logits::All),
+        };
+        (self.cache.room() >= step.len()).then_some(step)
+    }
+
+    /// The root runs after what of the committed positions before it has not been read yet: the first level.
+    fn first_level(&self) -> Step {
+        let (states, more) = self.past.unread_states(PREFILL_ROWS_MAX);
+        let tokens = self.past.unread_tokens(&self.committed, self.cache.committed());
+        let (rows, logits) = match tokens {
+            _ if more => (Vec::new(), Logits::None),
+            tokens if tokens.len() <= PREFILL_ROWS_MAX => (Row::chain(tokens, 0), Logits::Last),
+            tokens => (Row::chain(&tokens[..PREFILL_ROWS_MAX], 0), Logits::None),
+        };
+        Step { states, rows, logits }
     }
 
     /// The row of draft node `id`.
@@ -133,6 +167,7 @@ impl Drafting {
 
     /// Takes the result of `step`: `logits(i)` belongs to its `i`-th row that wanted some.
     pub(crate) fn absorb<'a>(&mut self, step: &Step, logits: impl Fn(usize) -> &'a [f32]) -> Result<(), SequenceError> {
+        self.past.read(step.states.as_ref().map_or(0, HiddenStates::rows));
         let first = self.cache.tail_len() - step.rows.len();
         let rows = first..self.cache.tail_len();
         match step.logits {
@@ -179,21 +214,27 @@ impl Drafting {
         Ok(Proposed { tree, drafted: proposal.drafted })
     }
 
-    /// Commits tokens of a round that nothing was drafted for.
-    pub(crate) fn append(&mut self, tokens: &[Token]) {
-        self.sampler.push(tokens);
-        self.committed.extend_from_slice(tokens);
+    /// Commits the outcome of a round that nothing was drafted for.
+    pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
+        self.past.commit(outcome)?;
+        self.sampler.push(&outcome.tokens);
+        self.committed.extend_from_slice(&outcome.tokens);
+        Ok(())
     }
 
-    /// Commits what the target accepted of the last proposal: the nodes `path` and the tokens that came of them.
-    pub(crate) fn apply(&mut self, path: &[usize], tokens: &[Token]) -> Result<(), SequenceError> {
+    /// Commits what the target made of the last proposal.
+    pub(crate) fn apply(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
         let mut keep = std::mem::take(&mut self.chain);
-        let ran = path.iter().map_while(|node| self.ran.get(self.sent.get(node.checked_sub(1)?)?));
+        let ran = outcome.path.iter().map_while(|node| self.ran.get(self.sent.get(node.checked_sub(1)?)?));
         keep.extend(ran);
-        self.cache.keep_path(&keep)?;
+        match self.past {
+            Past::Tokens => self.cache.keep_path(&keep)?,
+            // What was drafted is known by its states from now on.
+            Past::States(_) => self.cache.keep_path(&[])?,
+        }
         self.ran.clear();
-        self.append(tokens);
-        self.grower.observe(path, tokens.len());
+        self.append(outcome)?;
+        self.grower.observe(&outcome.path, outcome.tokens.len());
         Ok(())
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use espalier_model::{Decoder, Depth, Segment, Workspace};
+use espalier_model::{AtExit, Depth, DraftModel, ModelError, Output, ROWS_MAX, Segment, States, Workspace};
+use espalier_proto::HiddenStates;
 use espalier_round::Proposed;
 use tokio::sync::{mpsc, oneshot};
 
@@ -36,9 +37,9 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread.
-    pub(crate) fn start(decoder: Arc<Decoder>, work: Workspace) -> std::io::Result<Self> {
+    pub(crate) fn start(model: Arc<DraftModel>, work: Workspace) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let body = move || Turns { decoder: &decoder, work }.run(queue);
+        let body = move || Turns { model: &model, work }.run(queue);
         thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
         Ok(Self { jobs })
     }
@@ -52,7 +53,7 @@ impl Engine {
 }
 
 struct Turns<'a> {
-    decoder: &'a Decoder,
+    model: &'a DraftModel,
     work: Workspace,
 }
 
@@ -73,12 +74,16 @@ impl Turns<'_> {
         }
     }
 
-    /// One level for all jobs; those that are not grown yet stay.
+    /// One level for all jobs that there is room for; those that are not grown yet stay.
     fn turn(&mut self, jobs: Vec<Job>) -> Vec<Job> {
-        let mut running = Vec::new();
+        let (mut running, mut waiting, mut rows) = (Vec::new(), Vec::new(), 0);
         for mut job in jobs.into_iter().filter(|job| !job.home.is_closed()) {
             match job.drafting.next() {
-                Some(step) => running.push((job, step)),
+                Some(step) if rows > 0 && rows + step.len() > ROWS_MAX => waiting.push(job),
+                Some(step) => {
+                    rows += step.len();
+                    running.push((job, step));
+                }
                 None => {
                     let proposed = job.drafting.finish();
                     // A caller that has just gone does not want it.
@@ -86,25 +91,26 @@ impl Turns<'_> {
                 }
             }
         }
-        if running.is_empty() { Vec::new() } else { self.level(running) }
+        // Those that wait come first in the next turn.
+        waiting.extend(self.level(running));
+        waiting
     }
 
+    /// Runs the steps of all jobs together; gives back those that can go on.
     fn level(&mut self, mut running: Vec<(Job, Step)>) -> Vec<Job> {
         let begun = Instant::now();
-        let mut segments: Vec<Segment<'_>> = running
-            .iter_mut()
-            .map(|(job, step)| Segment { cache: &mut job.drafting.cache, rows: &step.rows, logits: step.logits })
-            .collect();
-        let output = match self.decoder.forward(&mut self.work, &mut segments, Depth::default()) {
+        let ran = self.read_states(&mut running).and_then(|()| self.forward(&mut running));
+        let output = match ran {
             Ok(output) => output,
             Err(error) => {
                 tracing::error!(%error, "a draft level failed");
                 return Vec::new();
             }
         };
-        let mut jobs = Vec::with_capacity(running.len());
-        for (segment, (mut job, step)) in running.into_iter().enumerate() {
-            match job.drafting.absorb(&step, |row| output.logits(segment, row)) {
+        let (mut jobs, mut segment) = (Vec::with_capacity(running.len()), 0);
+        for (mut job, step) in running {
+            let logits = |row| output.as_ref().map_or(&[][..], |output| output.logits(segment, row));
+            match job.drafting.absorb(&step, logits) {
                 Ok(()) => {
                     if step.is_level() {
                         job.drafting.costs.observe_level(step.rows.len(), begun.elapsed());
@@ -113,7 +119,40 @@ impl Turns<'_> {
                 }
                 Err(error) => drop(job.home.send(Err(error))),
             }
+            // Steps without rows are no part of the pass.
+            segment += usize::from(!step.rows.is_empty());
         }
         jobs
+    }
+
+    /// Has the model read the hidden states of all steps that have some.
+    fn read_states(&mut self, running: &mut [(Job, Step)]) -> Result<(), ModelError> {
+        let with_states = running.iter_mut().filter_map(|(job, step)| Some((job, step.states.as_ref()?)));
+        let (caches, states): (Vec<_>, Vec<_>) =
+            with_states.map(|(job, states)| (&mut job.drafting.cache, HiddenStates::to_f32(states))).unzip();
+        if states.is_empty() {
+            return Ok(());
+        }
+        let sequences = caches.into_iter().zip(&states).map(|(cache, states)| States { cache, states });
+        self.model.decoder().append_states(&mut self.work, &mut sequences.collect::<Vec<_>>())
+    }
+
+    /// Runs the rows of all steps that have some; nothing if none has.
+    fn forward(&mut self, running: &mut [(Job, Step)]) -> Result<Option<Output<'_>>, ModelError> {
+        let (mut segments, mut exits) = (Vec::with_capacity(running.len()), Vec::with_capacity(running.len()));
+        for (job, step) in running.iter_mut().filter(|(_, step)| !step.rows.is_empty()) {
+            let Drafting { cache, exits: of_job, .. } = &mut *job.drafting;
+            segments.push(Segment { cache, rows: &step.rows, logits: step.logits });
+            exits.push(&*of_job);
+        }
+        if segments.is_empty() {
+            return Ok(None);
+        }
+        // Where nothing is asked before the last layer, nothing is computed for the asking either.
+        if !exits.iter().any(|exits| exits.are_several()) {
+            return self.model.decoder().forward(&mut self.work, &mut segments, Depth::default()).map(Some);
+        }
+        let goes_on = |at: AtExit<'_>| exits[at.segment].goes_on(at.exit, at.logits);
+        self.model.forward(&mut self.work, &mut segments, goes_on).map(Some)
     }
 }

@@ -15,7 +15,7 @@ use espalier_proto::pb::drafter_server::{Drafter, DrafterServer};
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
 use espalier_proto::{
-    Completion, DrafterCard, FILE_DESCRIPTOR_SET, GeneratedToken, GenerationEvent, GenerationRequest, Grant,
+    Completion, DrafterCard, FILE_DESCRIPTOR_SET, GeneratedToken, GenerationEvent, GenerationRequest, Grant, Model,
     NumberedTree, Open, Outcome, Prompt, Start, TokenizerFiles, VerifierCard, VerifierEvent, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
@@ -118,6 +118,7 @@ impl ToyVerifier {
             sequences_max: 8,
             end_tokens: vec![END],
             costs: vec![],
+            model: Model { fingerprint: format!("the model of {}", self.name), layers: 1, hidden_size: 1 },
         }
     }
 }
@@ -165,6 +166,7 @@ impl ToySequence {
             finish: committed.finish,
             compute: Duration::from_micros(10),
             queue: Duration::ZERO,
+            states: None,
         }
     }
 }
@@ -196,7 +198,7 @@ impl Verifier for ToyVerifier {
         request: Request<Streaming<pb::VerifyRequest>>,
     ) -> Result<Response<Self::VerifyStream>, Status> {
         let mut up = request.into_inner();
-        let open = Open::read(up.message().await?.unwrap(), &self.card().bounds()).unwrap();
+        let open = Open::read(up.message().await?.unwrap(), &self.card()).unwrap();
         let sequence = ToySequence { up, open, opened: false, over: false, guest: Guest::new(&self.life) };
         let answers = stream::unfold(Some(sequence), |sequence| async {
             let mut sequence = sequence?;
@@ -245,6 +247,7 @@ impl Drafter for ToyDrafter {
             max_tokens: start.max_tokens,
             stop_tokens: start.stop_tokens,
             logprobs: start.logprobs,
+            tap: None,
         };
         let verifier = channel(&start.verifier).unwrap();
         let verifier = RemoteVerifier::open(verifier, open, MetadataMap::new()).await?;
@@ -298,6 +301,7 @@ pub async fn drafter(name: &str, fingerprint: Option<&str>) -> Toy {
         kind: "independent".to_owned(),
         layers: 1,
         context: CONTEXT,
+        only_target: None,
     };
     let service = ToyDrafter { card, life: Arc::clone(&life) };
     let url = bound.url();

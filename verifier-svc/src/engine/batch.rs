@@ -1,6 +1,6 @@
 //! One turn of the engine: the rows of many sequences in one forward pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use espalier_model::{Decoder, Depth, Logits, ModelError, Output, Row, Segment, Workspace};
@@ -101,14 +101,18 @@ fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usi
 fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Vec<Key> {
     let mut running: Vec<(Key, &mut Sequence, Plan)> =
         sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
+    let taps = tapped_layers(&running);
     let begun = Instant::now();
-    let pass = forward(decoder, work, &mut running);
+    let pass = forward(decoder, work, &mut running, &taps);
     let timing = Timing { begun, compute: begun.elapsed() };
     let pass = pass.map_err(VerifierError::from);
     let mut ended = Vec::new();
     for (segment, (key, sequence, plan)) in running.into_iter().enumerate() {
         let answered = match &pass {
-            Ok(output) => answer(sequence, plan, (output, segment), timing),
+            Ok(output) => {
+                let tap = sequence.tapped_layer().and_then(|layer| taps.iter().position(|tap| *tap == layer));
+                answer(sequence, plan, &Found { output, segment, tap }, timing)
+            }
             Err(error) => Err(error.clone()),
         };
         match answered {
@@ -124,16 +128,43 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     ended
 }
 
+/// The layers that any of the sequences wants hidden states of, each once.
+fn tapped_layers(running: &[(Key, &mut Sequence, Plan)]) -> Vec<usize> {
+    let layers = running.iter().filter_map(|(_, sequence, _)| sequence.tapped_layer());
+    layers.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// What a pass found for the rows of one sequence.
+pub(super) struct Found<'a> {
+    output: &'a Output<'a>,
+    segment: usize,
+    /// The tap at which its hidden states are, if they are wanted.
+    tap: Option<usize>,
+}
+
+impl<'a> Found<'a> {
+    /// The logits of a row that wanted some.
+    pub(super) fn logits(&self, row: usize) -> &'a [f32] {
+        self.output.logits(self.segment, row)
+    }
+
+    /// The hidden state of a row, if it is wanted.
+    pub(super) fn state(&self, row: usize) -> Option<&'a [f32]> {
+        Some(self.output.tap(self.tap?, self.segment, row))
+    }
+}
+
 fn forward<'w>(
     decoder: &Decoder,
     work: &'w mut Workspace,
     running: &mut [(Key, &mut Sequence, Plan)],
+    taps: &[usize],
 ) -> Result<Output<'w>, ModelError> {
     let mut segments: Vec<Segment<'_>> = running
         .iter_mut()
         .map(|(_, sequence, plan)| Segment { cache: sequence.cache(), rows: &plan.rows, logits: plan.logits() })
         .collect();
-    decoder.forward(work, &mut segments, Depth::default())
+    decoder.forward(work, &mut segments, Depth { exit_after: None, taps })
 }
 
 /// When a pass began, and how long it took.
@@ -144,18 +175,14 @@ struct Timing {
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.
-fn answer(
-    sequence: &mut Sequence,
-    plan: Plan,
-    (output, segment): (&Output<'_>, usize),
-    timing: Timing,
-) -> Result<bool, VerifierError> {
+fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, timing: Timing) -> Result<bool, VerifierError> {
     let Some(job) = plan.job else {
         let read: Vec<usize> = (0..plan.rows.len()).collect();
         sequence.cache().keep_path(&read)?;
+        sequence.keep_states(&read, found);
         return Ok(false);
     };
-    let decision = sequence.decide(&job.numbered, |node| output.logits(segment, node))?;
+    let decision = sequence.decide(&job.numbered, found)?;
     let ends = decision.ends();
     let queue = timing.begun.saturating_duration_since(job.arrived);
     sequence.reply(Ok(decision.into_event(job.numbered.round, timing.compute, queue)));

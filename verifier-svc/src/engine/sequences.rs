@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_model::{Decoder, KvCache, Row};
-use espalier_proto::{NumberedTree, Outcome, SequenceId, VerifierEvent};
+use espalier_proto::{HiddenStates, NumberedTree, Outcome, SequenceId, VerifierEvent};
 use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
+use super::batch::Found;
 use super::{Command, Job, Key, Opening, Replies, Reply};
 use crate::admission::Place;
 use crate::error::VerifierError;
@@ -54,7 +55,8 @@ impl Sequences {
 
     fn open(&mut self, key: Key, opening: Opening) {
         let cache = self.take_over(&opening.open.sequence, &opening.open.committed);
-        let cache = cache.unwrap_or_else(|| self.decoder.new_cache());
+        // States are not kept: where they are wanted, all positions are run again.
+        let cache = cache.filter(|_| opening.open.tap.is_none()).unwrap_or_else(|| self.decoder.new_cache());
         let opened = VerifierEvent::Opened { reused_prefix: cache.committed() };
         let config = self.decoder.config();
         let sequence = Sequence::new(opening, cache, &config.eos, config.context);
@@ -86,9 +88,18 @@ pub(super) struct Sequence {
     stops: Vec<Token>,
     remaining: usize,
     context: usize,
+    tapped: Option<Tapped>,
     jobs: VecDeque<Job>,
     replies: Replies,
     _place: Place,
+}
+
+/// Hidden states that were asked for.
+struct Tapped {
+    /// The layer, counted from 1, after which they are read.
+    layer: usize,
+    /// Those of committed positions that have not been sent.
+    unsent: HiddenStates,
 }
 
 impl Sequence {
@@ -104,6 +115,7 @@ impl Sequence {
             stops: [end_tokens, &open.stop_tokens].concat(),
             remaining: open.max_tokens,
             context,
+            tapped: open.tap.map(|tap| Tapped { layer: tap.layer, unsent: HiddenStates::new(0, tap.width) }),
             jobs: VecDeque::new(),
             replies,
             _place: place,
@@ -148,25 +160,40 @@ impl Sequence {
         Some((root, job))
     }
 
-    /// What is to be answered to a tree whose logits are known: commits what
+    /// The layer, counted from 1, whose hidden states are wanted.
+    pub(super) fn tapped_layer(&self) -> Option<usize> {
+        self.tapped.as_ref().map(|tapped| tapped.layer)
+    }
+
+    /// Takes note of committed rows, if their hidden states are wanted.
+    pub(super) fn keep_states(&mut self, rows: &[usize], found: &Found<'_>) {
+        if let Some(Tapped { unsent, .. }) = &mut self.tapped {
+            rows.iter().filter_map(|&row| found.state(row)).for_each(|state| unsent.push(state));
+        }
+    }
+
+    /// The hidden states that have not been sent; none if they are not wanted.
+    fn unsent_states(&mut self) -> Option<HiddenStates> {
+        let unsent = &mut self.tapped.as_mut()?.unsent;
+        Some(unsent.split_front(unsent.rows()))
+    }
+
+    /// What is to be answered to a tree whose rows have been run: commits what
     /// the target agrees with, and one token of its own.
-    pub(super) fn decide<'l>(
-        &mut self,
-        numbered: &NumberedTree,
-        logits: impl Fn(usize) -> &'l [f32],
-    ) -> Result<Decision, VerifierError> {
-        let walk = numbered.tree.accept(&mut self.sampler, &logits)?;
+    pub(super) fn decide(&mut self, numbered: &NumberedTree, found: &Found<'_>) -> Result<Decision, VerifierError> {
+        let walk = numbered.tree.accept(&mut self.sampler, |node| found.logits(node))?;
         let Committed { tokens, accepted, finish } = commit(numbered.tree.tree(), &walk, &self.stops, self.remaining);
         // The last committed token is the next root, on which nothing has run yet.
         let run: Vec<usize> = [0].into_iter().chain(walk.path.iter().copied()).take(tokens.len()).collect();
         self.cache.keep_path(&run)?;
-        let logprobs =
-            self.logprobs_of(run.iter().map(|&node| logits(node)).zip(&tokens)).map_err(AcceptError::from)?;
+        self.keep_states(&run, found);
+        let decided = run.iter().map(|&node| found.logits(node)).zip(&tokens);
+        let logprobs = self.logprobs_of(decided).map_err(AcceptError::from)?;
         self.sampler.push(&tokens);
         self.committed.extend_from_slice(&tokens);
         self.remaining -= tokens.len();
         let path = walk.path[..accepted].to_vec();
-        Ok(Decision { path, tokens, logprobs, finish })
+        Ok(Decision { path, tokens, logprobs, finish, states: self.unsent_states() })
     }
 
     /// What the target thought of tokens that it decided, if that was asked for.
@@ -213,6 +240,7 @@ pub(super) struct Decision {
     tokens: Vec<Token>,
     logprobs: Vec<Logprobs>,
     finish: Option<FinishReason>,
+    states: Option<HiddenStates>,
 }
 
 impl Decision {
@@ -223,7 +251,7 @@ impl Decision {
 
     /// The answer to the tree of `round`, and what it took.
     pub(super) fn into_event(self, round: u64, compute: Duration, queue: Duration) -> VerifierEvent {
-        let Self { path, tokens, logprobs, finish } = self;
-        VerifierEvent::Outcome(Outcome { round, path, tokens, logprobs, finish, compute, queue })
+        let Self { path, tokens, logprobs, finish, states } = self;
+        VerifierEvent::Outcome(Outcome { round, path, tokens, logprobs, finish, compute, queue, states })
     }
 }

@@ -11,7 +11,6 @@ mod figures;
 mod labelled;
 mod pace;
 mod tables;
-mod unique;
 
 use espalier_client::Client;
 use serde::Serialize;
@@ -22,6 +21,7 @@ use self::labelled::Group;
 use crate::Verdict;
 use crate::args::{Decoding, Policies, SystemArgs};
 use crate::error::CliError;
+use crate::models::DrafterChoice;
 use crate::request::{Form, request};
 use crate::{report, system};
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Policies) -> Result<Verdict,
     // What is wrong with the request is said before anything is loaded.
     let groups = labelled::read(&args.prompts, args.limit.get())?;
     let policies = arms::policies(&args.policies)?;
-    let drafters = arms::drafters(&args.drafter, system)?;
+    let drafters = DrafterChoice::parse_all(&args.drafter, system)?;
     let decoding = Decoding { temperature: args.temperature, seed: args.seed, ..Decoding::greedy(args.max_tokens) };
     request(&args.target, "", Form::Chat, &decoding)?;
     let arms = Arm::all(&drafters, &policies);

@@ -1,12 +1,15 @@
 //! The options of `espalier train`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use espalier_trainer::{DataOptions, OptimiserOptions, Options, Precision};
+use espalier_trainer::{DataOptions, OptimiserOptions, Options, Precision, TextRecipe};
 
 /// What is trained.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Train {
+    /// Have a target answer prompts, for its drafters to learn from what it says.
+    Text(Text),
     /// A language model on the next token, from a checkpoint or from nothing.
     Base(Base),
     /// A drafter with several exits for several targets (S2D): the first layers of a target.
@@ -19,6 +22,52 @@ pub(crate) enum Train {
     CaliTs(CaliTs),
     /// Go on with a training that was interrupted, to the same result.
     Resume(Resume),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Text {
+    /// The target that answers.
+    #[arg(long, value_name = "T")]
+    pub(crate) target: String,
+    /// Prompts, one JSON object a line with `prompt`, `question` or `turns` (the first turn is used).
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) prompts: PathBuf,
+    /// Only the first so many prompts.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<NonZeroUsize>,
+    /// The file for prompts and answers, which may not exist; for `--data` of the other trainings.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) out: PathBuf,
+    /// The prompts are texts to continue: no chat template.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Most tokens of an answer.
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) max_tokens: usize,
+    /// The share of answers of the most probable tokens; the others are drawn.
+    #[arg(long, default_value_t = 0.5, value_name = "X")]
+    pub(crate) share_greedy: f64,
+    /// The temperature of drawn answers.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) temperature: f64,
+    /// The seed of which answers are drawn, and how.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Answers that each thread writes at a time: more are faster together and take more memory.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    pub(crate) at_a_time: usize,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Text {
+    /// How the target in a folder is to write.
+    pub(crate) fn recipe(&self, target: PathBuf, threads: usize) -> TextRecipe {
+        let &Self { raw, max_tokens, share_greedy, temperature, seed, at_a_time, .. } = self;
+        let (greedy_share, answers_at_a_time) = (share_greedy, at_a_time);
+        TextRecipe { target, raw, max_tokens, greedy_share, temperature, seed, answers_at_a_time, threads }
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -58,6 +107,12 @@ pub(crate) struct Sorted {
     /// Layers after which the drafter may answer, rising; the last is its depth.
     #[arg(long, value_delimiter = ',', required = true, value_name = "N[,N…]")]
     pub(crate) exits: Vec<usize>,
+    /// Targets whose distributions the drafter learns beside the text, each counting alike.
+    #[arg(long, value_delimiter = ',', value_name = "T[,T…]")]
+    pub(crate) teachers: Vec<String>,
+    /// The share of the teachers in the loss; the rest is the text's.
+    #[arg(long, default_value_t = 0.5, requires = "teachers", value_name = "X")]
+    pub(crate) teacher_weight: f64,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -73,7 +128,7 @@ pub(crate) struct Edd {
     /// The shortest block that is drafted without new hidden states.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub(crate) block_min: usize,
-    /// The longest such block.
+    /// The longest such block; all blocks are alike if it is the shortest too.
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) block_max: usize,
     /// Leave embedding, norm and head as the target has them.
@@ -128,7 +183,7 @@ pub(crate) struct Common {
     /// The folder for the result; it may hold neither a model nor an unfinished training.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
-    /// Text, one JSON object a line with `question` and `answer`, or `text`.
+    /// Text, one JSON object a line with `question` and `answer`, or `text`, or `token_ids` as of `train text`.
     #[arg(long, num_args = 1.., required = true, value_name = "FILE.jsonl")]
     pub(crate) data: Vec<PathBuf>,
     /// Text to validate with; a share of the data when absent.

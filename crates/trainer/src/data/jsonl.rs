@@ -1,9 +1,10 @@
-//! Documents from JSONL files: chats (`question`, `answer`) and plain text (`text`).
+//! Documents from JSONL files: chats (`question`, `answer`), plain text (`text`) and tokens (`token_ids`).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use espalier_speculation::Token;
 use serde::Deserialize;
 
 use crate::error::{Result, TrainError};
@@ -18,6 +19,8 @@ pub(super) enum Document {
     Chat { question: String, answer: String },
     /// Plain text.
     Plain(String),
+    /// A whole text as tokens, and the fingerprint of their tokenizer if it is known.
+    Tokens { tokens: Vec<Token>, tokenizer: Option<String> },
 }
 
 /// A line, as far as it concerns us.
@@ -26,6 +29,8 @@ struct Line {
     question: Option<String>,
     answer: Option<String>,
     text: Option<String>,
+    token_ids: Option<Vec<Token>>,
+    tokenizer: Option<String>,
 }
 
 impl TryFrom<Line> for Document {
@@ -33,10 +38,17 @@ impl TryFrom<Line> for Document {
 
     fn try_from(line: Line) -> Result<Self, Self::Error> {
         match line {
-            Line { question: Some(question), answer: Some(answer), text: None } => Ok(Self::Chat { question, answer }),
-            Line { question: None, answer: None, text: Some(text) } => Ok(Self::Plain(text)),
+            // Whatever else the object has says the same again.
+            Line { token_ids: Some(tokens), tokenizer, .. } if !tokens.is_empty() => {
+                Ok(Self::Tokens { tokens, tokenizer })
+            }
+            Line { token_ids: Some(_), .. } => Err("`token_ids` is empty"),
+            Line { question: Some(question), answer: Some(answer), text: None, .. } => {
+                Ok(Self::Chat { question, answer })
+            }
+            Line { question: None, answer: None, text: Some(text), .. } => Ok(Self::Plain(text)),
             Line { text: Some(_), .. } => Err("the object has `text` beside `question` or `answer`"),
-            _ => Err("the object has neither `text` nor both `question` and `answer`"),
+            _ => Err("the object has neither `text` nor `token_ids` nor both `question` and `answer`"),
         }
     }
 }
@@ -102,12 +114,21 @@ mod tests {
     }
 
     #[test]
+    fn tokens_stand_for_the_text_beside_them() {
+        let content = br#"{"question": "q", "answer": "a", "token_ids": [1, 2], "tokenizer": "f"}"#;
+        let tokenizer = Some("f".to_owned());
+        assert_eq!(documents(content).unwrap(), [(1, Document::Tokens { tokens: vec![1, 2], tokenizer })]);
+        assert_eq!(refusal(br#"{"token_ids": []}"#), "line 1: `token_ids` is empty");
+        assert!(refusal(br#"{"token_ids": [-1]}"#).starts_with("line 1: invalid value: integer `-1`"));
+    }
+
+    #[test]
     fn a_malformed_line_is_named_by_its_number() {
         assert!(refusal(b"{\"text\": \"t\"}\n\n{\"text\": \n").starts_with("line 3: EOF while parsing"));
         assert!(refusal(b"{\"text\": \"\xff\"}").starts_with("line 1: invalid unicode"));
         assert!(refusal(b"[]\n").starts_with("line 1: invalid length"));
         for lacking in ["{}", r#"{"question": "q"}"#, r#"{"answer": "a"}"#] {
-            let what = "line 1: the object has neither `text` nor both `question` and `answer`";
+            let what = "line 1: the object has neither `text` nor `token_ids` nor both `question` and `answer`";
             assert_eq!(refusal(lacking.as_bytes()), what);
         }
         let both = br#"{"question": "q", "answer": "a", "text": "t"}"#;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::Checkpoint;
+use espalier_model::{Checkpoint, ModelError};
 use espalier_speculation::Token;
 use espalier_text::{Message, Tokenizer};
 use sha2::{Digest, Sha256};
@@ -13,7 +13,7 @@ use crate::random::{Draws, Purpose};
 use crate::recipe::DataOptions;
 
 /// Most tokens that one training holds in memory, 4 GB of them.
-const TOKENS_MAX: usize = 1 << 30;
+pub(crate) const TOKENS_MAX: usize = 1 << 30;
 
 /// How a model's texts are written: its tokenizer and the token that ends a text.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub(crate) struct Voice {
     pub(crate) tokenizer: Tokenizer,
     /// Where a model has none, texts end without it.
     pub(crate) end: Option<Token>,
+    /// Rows of the model's embedding.
+    vocab: usize,
 }
 
 impl Voice {
@@ -35,22 +37,37 @@ impl Voice {
         if tokens > vocab {
             return Err(TrainError::Vocabulary { tokens, vocab });
         }
-        Ok(Self { tokenizer, end: config.eos.first().copied() })
+        Ok(Self { tokenizer, end: config.eos.first().copied(), vocab })
     }
 
     /// The tokens of one document: a chat as the chat template writes the question, the answer behind it; plain text
-    /// with the tokens that begin a text. Both end as a text ends.
-    fn tokens(&self, document: &Document) -> Result<Vec<Token>> {
+    /// with the tokens that begin a text. Both end as a text ends. Tokens are left as they are.
+    fn tokens(&self, document: Document) -> Result<Vec<Token>> {
         let mut tokens = match document {
+            Document::Tokens { tokens, tokenizer } => return self.check(tokens, tokenizer),
             Document::Chat { question, answer } => {
                 let prompt = self.tokenizer.chat(&[Message::user(question)])?;
                 // In one piece, as the answer's first characters may share a token with the prompt's last.
-                self.tokenizer.encode(&(prompt + answer), false)?
+                self.tokenizer.encode(&(prompt + &answer), false)?
             }
-            Document::Plain(text) => self.tokenizer.encode(text, true)?,
+            Document::Plain(text) => self.tokenizer.encode(&text, true)?,
         };
         tokens.extend(self.end);
         Ok(tokens)
+    }
+
+    /// Tokens that this model can read, of this tokenizer if they say of which.
+    fn check(&self, tokens: Vec<Token>, tokenizer: Option<String>) -> Result<Vec<Token>> {
+        let expected = self.tokenizer.fingerprint();
+        if let Some(found) = tokenizer.filter(|found| found != expected) {
+            let (who, expected) = ("the text".to_owned(), expected.to_owned());
+            return Err(TrainError::Tokenizer { who, found, expected });
+        }
+        let vocab = self.vocab;
+        match tokens.iter().find(|token| **token as usize >= vocab) {
+            Some(&token) => Err(ModelError::Token { token, vocab }.into()),
+            None => Ok(tokens),
+        }
     }
 }
 
@@ -89,7 +106,7 @@ fn read_all(files: &[PathBuf], voice: &Voice) -> Result<Vec<Vec<Token>>> {
     let mut total = 0;
     for file in files {
         jsonl::read(file, |line, document| {
-            let tokens = voice.tokens(&document).map_err(|fault| at_line(file, line, &fault))?;
+            let tokens = voice.tokens(document).map_err(|fault| at_line(file, line, &fault))?;
             total += tokens.len();
             if total > TOKENS_MAX {
                 return Err(TrainError::TooMuchText { limit: TOKENS_MAX });
@@ -147,7 +164,7 @@ mod tests {
     fn a_chat_is_written_as_the_shipped_targets_were_trained() {
         let document = Document::Chat { question: "How many?".to_owned(), answer: "Two.".to_owned() };
         let voice = voice();
-        let tokens = voice.tokens(&document).unwrap();
+        let tokens = voice.tokens(document).unwrap();
         let expected = voice.tokenizer.encode("<s><|user|>\nHow many?\n<|assistant|>\nTwo.</s>", false).unwrap();
         assert_eq!(tokens, expected);
         assert_eq!((tokens[0], tokens[1], *tokens.last().unwrap()), (1, 3, 2));
@@ -156,8 +173,23 @@ mod tests {
     #[test]
     fn plain_text_begins_and_ends_as_a_text_does() {
         let voice = voice();
-        let tokens = voice.tokens(&Document::Plain("Two and two.".to_owned())).unwrap();
+        let tokens = voice.tokens(Document::Plain("Two and two.".to_owned())).unwrap();
         assert_eq!(tokens, voice.tokenizer.encode("<s>Two and two.</s>", false).unwrap());
+    }
+
+    #[test]
+    fn tokens_are_left_as_they_are_if_they_are_ours() {
+        let voice = voice();
+        let read = |tokens: &[Token], tokenizer: Option<&str>| {
+            let (tokens, tokenizer) = (tokens.to_vec(), tokenizer.map(str::to_owned));
+            voice.tokens(Document::Tokens { tokens, tokenizer }).map_err(|fault| fault.to_string())
+        };
+        let ours = voice.tokenizer.fingerprint();
+        assert_eq!(read(&[1, 7, 7], Some(ours)), Ok(vec![1, 7, 7]));
+        assert_eq!(read(&[4095], None), Ok(vec![4095]));
+        let refusal = format!("the text has the tokenizer other, expected {ours}");
+        assert_eq!(read(&[1], Some("other")), Err(refusal));
+        assert_eq!(read(&[1, 4096], None), Err("token 4096 is outside the vocabulary of 4096".to_owned()));
     }
 
     fn options(content: &str, share: f64) -> (tempfile::NamedTempFile, DataOptions) {

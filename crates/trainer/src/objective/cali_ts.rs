@@ -10,17 +10,17 @@ use espalier_model::{
     fingerprint, normalise_state,
 };
 use espalier_speculation::{Token, arg_max};
-use espalier_text::Tokenizer;
 use serde_json::json;
 
 use super::dual_block::Blocks;
 use super::{Goal, Objective, Prediction, Product, Setting};
 use crate::data::Batch;
-use crate::error::{Result, TrainError};
+use crate::error::Result;
+use crate::files;
 use crate::nn::{Params, Scope, Start, check_length};
 use crate::random::Draws;
 use crate::recipe::CaliTsMethod;
-use crate::target::{self, Seen, Target};
+use crate::target::{self, Seen, Target, check_tokenizer};
 
 /// Rounds last as long as steps have matrices of their own.
 const ROUNDS: Blocks = Blocks { min: 1, max: PREDICTOR_STEPS };
@@ -45,7 +45,7 @@ pub(super) struct CaliTs {
 impl CaliTs {
     pub(super) fn open(method: &CaliTsMethod, setting: &Setting) -> Result<Self> {
         let checkpoint = Checkpoint::open(&method.target)?;
-        check_tokenizers(method)?;
+        check_tokenizer(&method.drafter, &method.target)?;
         let drafter = DraftModel::open(&method.drafter, Some(&method.target), &LoadOptions::default())?;
         check_length(&checkpoint.config, setting.length)?;
         check_length(drafter.decoder().config(), setting.length)?;
@@ -156,20 +156,9 @@ impl Rounds {
     }
 }
 
-fn check_tokenizers(method: &CaliTsMethod) -> Result<()> {
-    let [target, drafter] = [&method.target, &method.drafter]
-        .map(|folder| Ok::<_, TrainError>(Tokenizer::open(folder)?.fingerprint().to_owned()));
-    let (target, drafter) = (target?, drafter?);
-    if target == drafter {
-        return Ok(());
-    }
-    let what = format!("has the tokenizer {drafter}, but its target's is {target}");
-    Err(TrainError::Drafter { folder: method.drafter.clone(), what })
-}
-
 fn product(method: &CaliTsMethod, config: &PredictorConfig, kind: &str) -> Product {
     let mut about = target::about(&config.target);
-    let name = method.drafter.file_name().unwrap_or(method.drafter.as_os_str()).to_string_lossy();
+    let name = files::name(&method.drafter);
     about.push(("drafter".to_owned(), format!("{name}, {kind}")));
     about.push(("drafter's fingerprint".to_owned(), config.drafter.clone()));
     about.push(("hidden states of the target after layer".to_owned(), config.tapped_layer.to_string()));

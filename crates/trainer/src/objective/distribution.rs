@@ -5,7 +5,10 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 
-/// The target's distributions over the vocabulary.
+/// The target's distributions over the vocabulary, or a mix of several models' and the text's.
+///
+/// The divergence from a mix is the mix of the divergences, its negative entropy being the mix of the parts': a loss
+/// towards it is towards all parts at once, at the cost of one.
 #[derive(Debug, Clone)]
 pub(crate) struct Distribution {
     /// (positions, vocab)
@@ -14,7 +17,7 @@ pub(crate) struct Distribution {
     pub(super) vocab: usize,
     /// Per position, `sum p ln p`: what a cross-entropy lacks to a divergence. 0 where the position does not count.
     pub(super) negative_entropy: Vec<f64>,
-    /// Per position, the most probable token, where the position counts.
+    /// Per position, the token that is best to say, where the position counts.
     pub(super) best: Vec<Option<Token>>,
 }
 
@@ -30,6 +33,24 @@ impl Distribution {
         let negative_entropy = rows.iter().map(|row| row.map_or(0.0, |(_, sum)| sum)).collect();
         let best = rows.into_iter().map(|row| row.map(|(best, _)| best)).collect();
         Ok(Self { probs: logits, vocab, negative_entropy, best })
+    }
+
+    /// The beginning of a mix: the text's own next tokens with a weight. Positions without one do not count.
+    pub(super) fn of_tokens(tokens: &[Option<Token>], vocab: usize, weight: f64) -> Self {
+        let mut probs = vec![0.0; tokens.len() * vocab];
+        for (row, token) in probs.chunks_exact_mut(vocab).zip(tokens) {
+            token.iter().for_each(|token| row[*token as usize] = weight as f32);
+        }
+        Self { probs, vocab, negative_entropy: vec![0.0; tokens.len()], best: tokens.to_vec() }
+    }
+
+    /// Adds what another model says, with a weight; those of all parts must come to 1. What is best to say stays.
+    pub(super) fn add(&mut self, other: &Self, weight: f64) {
+        let scale = weight as f32;
+        let pairs = self.probs.par_iter_mut().zip(&other.probs);
+        pairs.for_each(|(sum, prob)| *sum += prob * scale);
+        let pairs = self.negative_entropy.iter_mut().zip(&other.negative_entropy);
+        pairs.for_each(|(sum, negative_entropy)| *sum += negative_entropy * weight);
     }
 }
 

@@ -240,6 +240,29 @@ mod tests {
     }
 
     #[test]
+    fn the_loss_towards_a_mix_is_the_mix_of_the_losses() {
+        let tokens = vec![Some(3), None, Some(0), Some(6), Some(2)];
+        let counted: Vec<bool> = tokens.iter().map(Option::is_some).collect();
+        let said = [2.3, 0.9].map(|salt| {
+            let target = logits(salt).into_iter().map(|x| x as f32).collect();
+            Distribution::of_logits(target, VOCAB, &counted).unwrap()
+        });
+        let logits = Tensor::from_vec(logits(1.7), (POSITIONS, VOCAB), &Device::Cpu).unwrap();
+        let loss = |goal| loss_sum(&logits, &Arc::new(goal)).unwrap().to_scalar::<f64>().unwrap();
+        let mut mix = Distribution::of_tokens(&tokens, VOCAB, 0.5);
+        mix.add(&said[0], 0.2);
+        mix.add(&said[1], 0.3);
+        let [one, other] = said.map(|said| loss(Goal::Distribution(said)));
+        let expected = 0.5 * loss(Goal::Tokens(tokens.clone())) + 0.2 * one + 0.3 * other;
+        assert_eq!(
+            hits(&logits, &Goal::Distribution(mix.clone())).unwrap(),
+            hits(&logits, &Goal::Tokens(tokens)).unwrap()
+        );
+        let found = loss(Goal::Distribution(mix));
+        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    }
+
+    #[test]
     fn only_counted_positions_are_hit() {
         let mut rows = vec![0.0_f32; POSITIONS * VOCAB];
         for (position, token) in [3, 1, 1, 6, 2].into_iter().enumerate() {

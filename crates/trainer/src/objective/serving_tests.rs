@@ -128,7 +128,7 @@ fn an_early_exit_says_what_its_graph_says() {
 fn a_sorted_drafter_says_at_each_exit_what_its_graph_says_there() {
     let target = checkpoint(&tiny_config());
     let exits = vec![1, 3, 4];
-    let method = SortedMethod { init: target.path().to_owned(), layers: 4, exits: exits.clone() };
+    let method = SortedMethod::new(target.path().to_owned(), exits.clone());
     let objective = objective(&Method::Sorted(method));
     let model = served(objective.as_ref(), target.path());
     assert_eq!(model.exits(), exits);
@@ -203,5 +203,5 @@ fn a_drafter_of_other_tokens_is_refused() {
     let method = CaliTsMethod { target: target.path().to_owned(), drafter: drafter.path().to_owned() };
     let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: 4, length: 8 };
     let fault = open(&Method::CaliTs(method), &setting).err().unwrap().to_string();
-    assert!(fault.contains(" has the tokenizer ") && fault.contains(", but its target's is "), "{fault}");
+    assert!(fault.contains(" has the tokenizer ") && fault.contains(", expected "), "{fault}");
 }

@@ -1,27 +1,32 @@
-//! `sorted`: the first layers of a target with several exits (S2D, §3).
+//! `sorted`: the first layers of a target with several exits (S2D, §3), which may have targets for teachers.
 
-use espalier_model::{Checkpoint, ModelError};
+use std::path::Path;
+
+use espalier_model::{Checkpoint, Logits, ModelError};
 use serde_json::json;
 
-use super::{Exit, Goal, Objective, Prediction, Product, Setting};
+use super::{Distribution, Exit, Goal, Objective, Prediction, Product, Setting};
 use crate::data::Batch;
-use crate::error::Result;
+use crate::error::{Result, TrainError, in_range};
+use crate::files;
 use crate::nn::{Llama, Params, Start, check_length};
 use crate::output::config;
 use crate::random::Draws;
 use crate::recipe::SortedMethod;
+use crate::target::{Target, check_tokenizer};
 
-/// A model whose exits share one norm and one head: the mean over exits of the cross-entropy.
+/// A model whose exits share one norm and one head: the mean over exits of the loss.
 pub(super) struct Sorted {
     params: Params,
     model: Llama,
     exits: Vec<usize>,
+    teachers: Teachers,
     product: Product,
 }
 
 impl Sorted {
     pub(super) fn open(method: &SortedMethod, setting: &Setting) -> Result<Self> {
-        let SortedMethod { init, layers, exits } = method;
+        let SortedMethod { init, layers, exits, .. } = method;
         let checkpoint = Checkpoint::open(init)?;
         let available = checkpoint.config.layers;
         if *layers > available {
@@ -33,13 +38,64 @@ impl Sorted {
         let mut config = config::read(init)?;
         config::cut_layers(&mut config, *layers);
         config["espalier_exits"] = json!(exits);
-        let about = vec![
+        let mut about = vec![
             ("first weights".to_owned(), format!("the first {layers} of {available} layers of {}", checkpoint.name())),
             ("exits after layers".to_owned(), format!("{exits:?}")),
         ];
-        let product = Product { config, about };
-        Ok(Self { params, model, exits: exits.clone(), product })
+        about.extend(about_teachers(method));
+        let teachers = Teachers::open(method, checkpoint.config.vocab, setting.length)?;
+        Ok(Self { params, model, exits: exits.clone(), teachers, product: Product { config, about } })
     }
+}
+
+/// The targets that teach, and how much they count.
+struct Teachers {
+    targets: Vec<Target>,
+    weight: f64,
+    vocab: usize,
+}
+
+impl Teachers {
+    /// Loads the teachers of a drafter with `vocab` tokens for rows of `length`.
+    fn open(method: &SortedMethod, vocab: usize, length: usize) -> Result<Self> {
+        let open = |folder: &Path| {
+            check_tokenizer(folder, &method.init)?;
+            let checkpoint = Checkpoint::open(folder)?;
+            let config = &checkpoint.config;
+            if config.vocab != vocab {
+                return Err(TrainError::Teacher { folder: folder.to_owned(), found: config.vocab, expected: vocab });
+            }
+            in_range("the length of a row", length as f64, 1.0, config.context as f64)?;
+            Target::load(&checkpoint, None)
+        };
+        let targets = method.teachers.iter().map(|folder| open(folder)).collect::<Result<_>>()?;
+        Ok(Self { targets, weight: method.teacher_weight, vocab })
+    }
+
+    /// What should be said: the text's next token, or a mix of it and what the teachers say.
+    fn goal(&self, batch: &Batch) -> Result<Goal> {
+        let labels = batch.labels();
+        if self.targets.is_empty() {
+            return Ok(Goal::Tokens(labels.to_vec()));
+        }
+        let counted: Vec<bool> = labels.iter().map(Option::is_some).collect();
+        let mut goal = Distribution::of_tokens(labels, self.vocab, 1.0 - self.weight);
+        for target in &self.targets {
+            let said = Distribution::of_logits(target.see(batch, 1, Logits::All)?.logits, self.vocab, &counted)?;
+            goal.add(&said, self.weight / self.targets.len() as f64);
+        }
+        Ok(Goal::Distribution(goal))
+    }
+}
+
+/// What the model card says of the teachers, if there are any.
+fn about_teachers(method: &SortedMethod) -> Vec<(String, String)> {
+    if method.teachers.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<String> = method.teachers.iter().map(|folder| files::name(folder)).collect();
+    let share = format!("{} % of it is the divergence from the teachers", method.teacher_weight * 100.0);
+    vec![("teachers".to_owned(), names.join(", ")), ("loss".to_owned(), share)]
 }
 
 impl Objective for Sorted {
@@ -51,7 +107,7 @@ impl Objective for Sorted {
         let logits = self.model.logits_at(batch, &self.exits)?;
         let name = |(exit, logits)| Exit { name: format!("exit after layer {exit}"), logits };
         let exits = self.exits.iter().zip(logits).map(name).collect();
-        Ok(Prediction { exits, goal: Goal::Tokens(batch.labels().to_vec()).into() })
+        Ok(Prediction { exits, goal: self.teachers.goal(batch)?.into() })
     }
 
     fn product(&self) -> &Product {

@@ -17,11 +17,14 @@ use crate::testing::{checkpoint, max_abs, noise, shipped, tiny_config};
 
 fn methods(folder: &std::path::Path) -> Vec<(&'static str, Method)> {
     let edd = EddMethod { block_min: 2, block_max: 4, ..EddMethod::new(folder.to_owned()) };
+    let sorted = SortedMethod::new(folder.to_owned(), vec![1, 2, 4]);
+    let taught = SortedMethod { teachers: vec![folder.to_owned()], teacher_weight: 1.0, ..sorted.clone() };
     let shape = ModelShape { layers: 2, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, context: 32 };
     vec![
         ("base from a checkpoint", Method::Base(BaseMethod::Checkpoint(folder.to_owned()))),
         ("base from nothing", Method::Base(BaseMethod::Scratch { tokenizer: folder.to_owned(), shape })),
-        ("sorted", Method::Sorted(SortedMethod { init: folder.to_owned(), layers: 4, exits: vec![1, 2, 4] })),
+        ("sorted", Method::Sorted(sorted)),
+        ("sorted, taught", Method::Sorted(taught)),
         ("edd", Method::Edd(edd.clone())),
         ("edd, head frozen", Method::Edd(EddMethod { freeze_head: true, ..edd.clone() })),
         ("edd, no states", Method::Edd(EddMethod { hidden_states: false, ..edd.clone() })),
@@ -68,7 +71,11 @@ fn slope(objective: &dyn Objective, batch: &Batch, var: &Var, direction: &Tensor
 #[test]
 fn every_trained_tensor_has_the_gradient_of_finite_differences() {
     let (target, batch) = (checkpoint(&tiny_config()), batch());
-    for (name, method) in methods(target.path()) {
+    // Nothing pleases both the text and two teachers, so that this one is not among those to be learned by heart.
+    let mut sorted = SortedMethod::new(target.path().to_owned(), vec![1, 4]);
+    sorted.teachers = vec![target.path().to_owned(), shipped("small")];
+    let torn = ("sorted, taught by two and the text", Method::Sorted(sorted));
+    for (name, method) in methods(target.path()).into_iter().chain([torn]) {
         let objective = objective(&method, DType::F64);
         let gradients = predict(objective.as_ref(), &batch).loss().unwrap().backward().unwrap();
         for (tensor, var) in objective.params().trained() {
@@ -101,6 +108,43 @@ fn one_batch_is_learned_by_heart() {
         // Blocks hide hidden states here and there, and a frozen head cannot follow everywhere.
         assert!(mean < 0.05, "{name}: {mean}");
     }
+}
+
+#[test]
+fn every_exit_learns_from_every_teacher_and_the_text() {
+    let (folder, other) = (checkpoint(&tiny_config()), shipped("small"));
+    let mut method = SortedMethod::new(folder.path().to_owned(), vec![2, 4]);
+    let batch = batch();
+    let mut loss_with = |teachers: &[&std::path::Path], weight| {
+        method.teachers = teachers.iter().map(|teacher| teacher.to_path_buf()).collect();
+        method.teacher_weight = weight;
+        loss(objective(&Method::Sorted(method.clone()), DType::F64).as_ref(), &batch)
+    };
+    let (text, one, two) = (loss_with(&[], 0.5), loss_with(&[folder.path()], 1.0), loss_with(&[&other], 1.0));
+    let all = loss_with(&[folder.path(), &other], 0.6);
+    assert!((all - (0.4 * text + 0.3 * one + 0.3 * two)).abs() < 1e-4, "{all} of {text}, {one}, {two}");
+    assert_eq!(loss_with(&[folder.path()], 0.0), text);
+}
+
+#[test]
+fn a_teacher_that_speaks_of_other_tokens_is_refused() {
+    let pupil = checkpoint(&tiny_config());
+    let mut config = tiny_config();
+    config["vocab_size"] = 4100.into();
+    let padded = checkpoint(&config);
+    let foreign = checkpoint(&tiny_config());
+    let tokenizer = foreign.path().join("tokenizer.json");
+    let text = std::fs::read_to_string(&tokenizer).unwrap();
+    std::fs::write(&tokenizer, text.replacen("<|user|>", "<|usor|>", 1)).unwrap();
+    let refusal = |teacher: &std::path::Path| {
+        let teachers = vec![teacher.to_owned()];
+        let method = SortedMethod { teachers, ..SortedMethod::new(pupil.path().to_owned(), vec![2]) };
+        let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: 4, length: 32 };
+        let fault = open(&Method::Sorted(method), &setting).err().unwrap().to_string();
+        fault.replace(&*teacher.to_string_lossy(), "TEACHER")
+    };
+    assert_eq!(refusal(padded.path()), "the teacher TEACHER has a vocabulary of 4100, expected 4096");
+    assert!(refusal(foreign.path()).starts_with("TEACHER has the tokenizer "), "{}", refusal(foreign.path()));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The model card: what the model is, what it was made from, with which options, and how well it does.
 
 use std::fmt::{Display, Write};
-use std::path::Path;
 
 use super::folder::Summary;
+use crate::files;
 use crate::objective::Product;
 use crate::recipe::{DataOptions, Method, OptimiserOptions, Options, Precision, Recipe};
 
@@ -59,14 +59,10 @@ fn line(key: &str, value: impl Display) -> (String, String) {
     (key.to_owned(), format!("{value}"))
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
 fn data(data: &DataOptions, summary: &Summary) -> Vec<(String, String)> {
-    let files: Vec<String> = data.files.iter().map(|path| file_name(path)).collect();
+    let files: Vec<String> = data.files.iter().map(|path| files::name(path)).collect();
     let validation = match &data.validation_file {
-        Some(file) => file_name(file),
+        Some(file) => files::name(file),
         None => format!("{} % of it", data.validation_share * 100.0),
     };
     vec![

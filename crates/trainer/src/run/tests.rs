@@ -47,6 +47,12 @@ impl Bench {
         Method::Edd(EddMethod::new(self.target.path().to_owned()))
     }
 
+    /// A sorted drafter taught by its own target.
+    fn taught(&self) -> Method {
+        let target = self.target.path().to_owned();
+        Method::Sorted(SortedMethod { teachers: vec![target.clone()], ..SortedMethod::new(target, vec![1, 2]) })
+    }
+
     /// Twelve steps, checked on texts set apart after every fourth.
     fn recipe(&self, method: Method) -> Recipe {
         let data = DataOptions {
@@ -124,7 +130,8 @@ fn interrupt(recipe: &Recipe, out: &Path, step: usize) {
 #[test]
 fn two_runs_of_one_recipe_are_identical() {
     let bench = Bench::new();
-    for method in [bench.edd(), Method::Base(BaseMethod::Checkpoint(bench.target.path().to_owned()))] {
+    let base = Method::Base(BaseMethod::Checkpoint(bench.target.path().to_owned()));
+    for method in [bench.edd(), bench.taught(), base] {
         let recipe = bench.recipe(method);
         let (one, two) = (recipe.method.name(), format!("{}-again", recipe.method.name()));
         bench.train(&recipe, one);
@@ -141,22 +148,27 @@ fn two_runs_of_one_recipe_are_identical() {
 #[test]
 fn a_resumed_run_ends_at_the_same_bits() {
     let bench = Bench::new();
-    let recipe = bench.recipe(bench.edd());
-    bench.train(&recipe, "whole");
     // In the middle of nothing, at a checkpoint, right before an evaluation, and three times in one run.
     for stops in [&[2][..], &[5], &[8], &[1, 6, 11]] {
-        let out = bench.out(&format!("resumed-{stops:?}"));
-        interrupt(&recipe, &out, stops[0]);
-        for &step in &stops[1..] {
-            let stop = AtomicBool::new(false);
-            let outcome = resume(&out, &mut StopAfter { step, stop: &stop }, &stop).unwrap();
-            assert_eq!(outcome, Outcome::Interrupted { step });
-        }
-        finished(resume(&out, &mut Blind, &AtomicBool::new(false)).unwrap());
-        assert_eq!(weights(&out), weights(&bench.out("whole")), "{stops:?}");
-        assert_eq!(log(&out), log(&bench.out("whole")), "{stops:?}");
-        assert!(!out.join("checkpoint").exists());
+        ends_at_the_same_bits(&bench, &bench.recipe(bench.edd()), stops);
     }
+    ends_at_the_same_bits(&bench, &bench.recipe(bench.taught()), &[3, 7]);
+}
+
+fn ends_at_the_same_bits(bench: &Bench, recipe: &Recipe, stops: &[usize]) {
+    let name = format!("{}-{stops:?}", recipe.method.name());
+    let (out, whole) = (bench.out(&name), format!("{name}-whole"));
+    bench.train(recipe, &whole);
+    interrupt(recipe, &out, stops[0]);
+    for &step in &stops[1..] {
+        let stop = AtomicBool::new(false);
+        let outcome = resume(&out, &mut StopAfter { step, stop: &stop }, &stop).unwrap();
+        assert_eq!(outcome, Outcome::Interrupted { step });
+    }
+    finished(resume(&out, &mut Blind, &AtomicBool::new(false)).unwrap());
+    assert_eq!(weights(&out), weights(&bench.out(&whole)), "{name}");
+    assert_eq!(log(&out), log(&bench.out(&whole)), "{name}");
+    assert!(!out.join("checkpoint").exists());
 }
 
 #[test]
@@ -202,7 +214,7 @@ fn accumulated_batches_are_one_large_batch() {
 fn a_finished_model_can_be_loaded_and_says_what_it_is() {
     let bench = Bench::new();
     let target = bench.target.path().to_owned();
-    let mut recipe = bench.recipe(Method::Sorted(SortedMethod { init: target, layers: 4, exits: vec![2, 4] }));
+    let mut recipe = bench.recipe(Method::Sorted(SortedMethod::new(target, vec![2, 4])));
     recipe.options.precision = Precision::Bf16;
     let summary = bench.train(&recipe, "sorted");
     let out = bench.out("sorted");
@@ -360,6 +372,9 @@ fn bad_text_and_a_bad_recipe_are_refused_before_anything_is_written() {
     assert_eq!(refusal(&exit), "6 layers were asked for, but the model has 5 and at least 1 is needed");
     fs::write(bench.text(), "{\"text\": \"fine\"}\n{\"txt\": 1}\n").unwrap();
     let fault = refusal(&bench.recipe(bench.edd()));
-    assert!(fault.ends_with("line 2: the object has neither `text` nor both `question` and `answer`"), "{fault}");
+    assert!(
+        fault.ends_with("line 2: the object has neither `text` nor `token_ids` nor both `question` and `answer`"),
+        "{fault}"
+    );
     assert!(!out.exists());
 }

@@ -1,12 +1,14 @@
 //! The target's own text, and what a drafter would have said at each of its tokens.
 
-use espalier_model::{Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
+use std::path::PathBuf;
+
+use espalier_model::{Checkpoint, Decoder, Depth, DraftModel, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
 use espalier_speculation::{NgramLimits, Sampler, Sampling, Token, propose_ngram};
 use espalier_text::{Message, Tokenizer};
 
 use crate::args::{Calibration, SystemArgs};
 use crate::error::CliError;
-use crate::models::{DrafterChoice, checkpoint};
+use crate::models::{DrafterChoice, checkpoint, shared_target};
 use crate::system;
 
 /// Rows of one forward pass while a text is read.
@@ -49,7 +51,7 @@ impl Observer {
         let choice = DrafterChoice::parse(&args.drafter, system)?;
         let folder = checkpoint(&args.target, system)?;
         let tokenizer = Tokenizer::open(&folder)?;
-        let guesser = Guesser::load(&choice, &tokenizer, args)?;
+        let guesser = Guesser::load(&choice, (&folder, &tokenizer), args, system)?;
         Ok(Self {
             tokenizer,
             target: Decoder::load(&Checkpoint::open(folder)?, &LoadOptions::default())?,
@@ -105,18 +107,28 @@ impl Observer {
 }
 
 impl Guesser {
-    fn load(choice: &DrafterChoice, tokenizer: &Tokenizer, args: &Calibration) -> Result<Self, CliError> {
+    fn load(
+        choice: &DrafterChoice,
+        (target, tokenizer): (&PathBuf, &Tokenizer),
+        args: &Calibration,
+        system: &SystemArgs,
+    ) -> Result<Self, CliError> {
         let (folder, layers) = match choice {
             DrafterChoice::Model { folder, layers } => (folder, *layers),
             DrafterChoice::Ngram => return Ok(Self::Ngram),
             DrafterChoice::None => return Err(CliError::NobodyGuesses),
         };
+        let drafter = args.drafter.clone();
         if Tokenizer::open(folder)?.fingerprint() != tokenizer.fingerprint() {
-            let (drafter, target) = (args.drafter.clone(), args.target.clone());
-            return Err(CliError::Tokenizers { drafter, target });
+            return Err(CliError::Tokenizers { drafter, target: args.target.clone() });
         }
         let options = LoadOptions { layers, ..LoadOptions::default() };
-        Ok(Self::Model(Box::new(Decoder::load(&Checkpoint::open(folder)?, &options)?)))
+        let shared = shared_target(folder, std::slice::from_ref(target), system)?;
+        let model = DraftModel::open(folder, shared.as_deref(), &options)?;
+        match model.kind().tapped_layer() {
+            Some(_) => Err(CliError::ReadsStates { drafter }),
+            None => Ok(Self::Model(Box::new(model.into_decoder()))),
+        }
     }
 }
 
@@ -203,8 +215,6 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     fn observer(target: &str, drafter: &str, temperature: f64) -> Result<Observer, CliError> {

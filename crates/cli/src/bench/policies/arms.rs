@@ -2,9 +2,6 @@
 
 use espalier_speculation::{PolicyError, parse_policy, policy_names};
 
-use super::unique::unique;
-use crate::args::SystemArgs;
-use crate::error::CliError;
 use crate::models::DrafterChoice;
 
 /// Stands for every policy there is.
@@ -48,18 +45,6 @@ impl Arm {
     pub(super) fn policy(&self) -> &str {
         self.policy.as_deref().unwrap_or("-")
     }
-}
-
-/// Reads the drafters to compare.
-///
-/// # Errors
-/// One that does not exist, and two that requests would call by the same name.
-pub(super) fn drafters(given: &[String], system: &SystemArgs) -> Result<Vec<DrafterChoice>, CliError> {
-    let read = |text: &String| DrafterChoice::parse(text, system);
-    let drafters = given.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let names: Vec<String> = drafters.iter().map(DrafterChoice::name).collect();
-    unique("drafter", names.iter().map(String::as_str))?;
-    Ok(drafters)
 }
 
 /// Reads the policies to compare, each once: `all` stands for every policy at its defaults, and for constant chains of

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::unique::unique;
 use crate::error::CliError;
 use crate::prompts;
+use crate::unique::unique;
 
 /// A file of prompts and what to call it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,63 @@
+//! How committed positions become known to a draft model.
+
+use espalier_model::DraftModel;
+use espalier_proto::{HiddenStates, Outcome};
+use espalier_speculation::Token;
+
+use crate::error::SequenceError;
+
+/// What a draft model reads of the positions before the root.
+pub(crate) enum Past {
+    /// Their tokens.
+    Tokens,
+    /// The target's hidden states, of which these have come and have not been read.
+    States(HiddenStates),
+}
+
+impl Past {
+    /// What `model` reads; nothing has come yet.
+    pub(crate) fn of(model: &DraftModel) -> Self {
+        match model.kind().tapped_layer() {
+            Some(_) => Self::States(HiddenStates::new(0, model.decoder().config().hidden)),
+            None => Self::Tokens,
+        }
+    }
+
+    /// Whether all that there is to know of the first `positions` has come.
+    pub(crate) fn reaches(&self, positions: usize) -> bool {
+        match self {
+            Self::Tokens => true,
+            Self::States(unread) => unread.end() == positions,
+        }
+    }
+
+    /// States to read next, at most `rows`, and whether there are more of them.
+    pub(crate) fn unread_states(&self, rows: usize) -> (Option<HiddenStates>, bool) {
+        match self {
+            Self::States(unread) if unread.rows() > 0 => (Some(unread.front(rows)), unread.rows() > rows),
+            _ => (None, false),
+        }
+    }
+
+    /// The first so many states have been read.
+    pub(crate) fn read(&mut self, rows: usize) {
+        if let Self::States(unread) = self {
+            drop(unread.split_front(rows));
+        }
+    }
+
+    /// Of the `committed` tokens, the last of which is the root, those to run when `known` positions are in the cache.
+    pub(crate) fn unread_tokens<'t>(&self, committed: &'t [Token], known: usize) -> &'t [Token] {
+        let root = committed.len().saturating_sub(1);
+        let first = if matches!(self, Self::Tokens) { known } else { root };
+        committed.get(first..).unwrap_or_default()
+    }
+
+    /// Takes what an outcome tells of the positions that it commits.
+    pub(crate) fn commit(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
+        let Self::States(unread) = self else { return Ok(()) };
+        let round = outcome.round;
+        let states = outcome.states.clone().ok_or(SequenceError::NoStates { round })?;
+        unread.append(states).map_err(|fault| SequenceError::States { round, fault })
+    }
+}
