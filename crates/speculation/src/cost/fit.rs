@@ -30,6 +30,9 @@ const FACTOR_SPREAD: f64 = 0.4;
 const OWN_SPREAD_MEASURED: f64 = 0.1;
 const OWN_SPREAD_GUESSED: f64 = 0.3;
 
+/// How far below 0 the common part may fall, as a share of the least cost: what was expected of the way there.
+const COMMON_SLACK: f64 = 0.15;
+
 /// How fast sizes become strangers: those of twice the size share a third of their own part.
 const STRANGENESS: f64 = 1.5;
 
@@ -218,6 +221,19 @@ impl Fit {
         }
         let ms = (expected + deviation).max(LEAST_MS);
         self.mean_ms += (ms - self.mean_ms) * FADE;
+        self.keep_common_possible();
+    }
+
+    /// No way there takes less than no time: a common part below that is a machine that has become faster, so the other
+    /// parts take it over as far as they go with it.
+    fn keep_common_possible(&mut self) {
+        let least = -COMMON_SLACK * self.shape[0];
+        let (excess, column) = (least - self.parts[COMMON], self.covariance.each_ref().map(|row| row[COMMON]));
+        if excess > 0.0 && column[COMMON] > 0.0 {
+            for (part, covariance) in self.parts.iter_mut().zip(column) {
+                *part += covariance / column[COMMON] * excess;
+            }
+        }
     }
 
     /// Covariance of each part with the cost of these effects.

@@ -237,6 +237,18 @@ mod tests {
     }
 
     #[test]
+    fn when_a_load_goes_the_sizes_that_it_kept_from_being_tried_are_believed_cheaper_too() {
+        let (mut model, loaded, free) = (seeded(), medium(0.2, 3.5), medium(0.2, 1.0));
+        for round in 0..60 {
+            let nodes = [1, 2, 3, 5, 6][round as usize % 5];
+            model.observe_verification(nodes, jittered(loaded.at(nodes), round));
+        }
+        (0..60).for_each(|round| model.observe_verification(round as usize % 2, jittered(free.at(1), round)));
+        let found = model.costs().verification;
+        assert!(error(&found, &free, &[0, 1, 2, 3, 5, 8]) < 0.4, "{found:?}");
+    }
+
+    #[test]
     fn a_shape_nobody_expected_is_learnt() {
         let exact = Curve::through(SMALL).unwrap();
         let mut model = CostModel::default();
