@@ -13,8 +13,9 @@ const ROWS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// Tokens before the measured rows.
 const CONTEXT: usize = 128;
 
-/// Passes of which the median counts.
-const PASSES: usize = 5;
+/// Passes over each number of rows, of which the median counts. They take turns, so that a busy moment of the machine
+/// falls on all of them alike: what matters most is how they compare.
+const PASSES: usize = 15;
 
 impl Decoder {
     /// The median time of passes over 1 to 32 rows after 128 tokens, as far as the model's context allows: pairs of rows
@@ -31,19 +32,21 @@ impl Decoder {
             cache.keep_path(&(0..before).collect::<Vec<_>>())?;
         }
         let fitting = ROWS.into_iter().filter(|rows| before + rows <= context);
-        fitting.map(|rows| Ok((rows, self.median_pass(work, &mut cache, rows)?))).collect()
+        let mut times: Vec<(usize, Vec<Duration>)> = fitting.map(|rows| (rows, Vec::new())).collect();
+        for _ in 0..PASSES {
+            for (rows, times) in &mut times {
+                times.push(self.timed_pass(work, &mut cache, *rows)?);
+            }
+        }
+        Ok(times.into_iter().map(|(rows, times)| (rows, median(times))).collect())
     }
 
-    fn median_pass(&self, work: &mut Workspace, cache: &mut KvCache, rows: usize) -> Result<Duration> {
-        let mut times = [Duration::ZERO; PASSES];
-        for time in &mut times {
-            let begun = Instant::now();
-            self.pass(work, cache, rows)?;
-            *time = begun.elapsed();
-            cache.keep_path(&[])?;
-        }
-        times.sort_unstable();
-        Ok(times[PASSES / 2])
+    fn timed_pass(&self, work: &mut Workspace, cache: &mut KvCache, rows: usize) -> Result<Duration> {
+        let begun = Instant::now();
+        self.pass(work, cache, rows)?;
+        let took = begun.elapsed();
+        cache.keep_path(&[])?;
+        Ok(took)
     }
 
     /// Runs a chain of equal tokens: which ones they are does not matter.
@@ -52,4 +55,9 @@ impl Decoder {
         let mut segments = [Segment { cache, rows: &rows, logits: Logits::All }];
         self.forward(work, &mut segments, Depth::default()).map(drop)
     }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
