@@ -56,7 +56,7 @@ lossless prompts="models/medium/greedy.jsonl" limit="50":
         done
     done; done; done
 
-# Has both targets answer questions (GSM8K's training part) and trains the shipped drafters on that, or goes on with it.
+# Has both targets answer questions (GSM8K's training part) and trains a drafter of each kind on that, or goes on with it.
 train-drafters questions out="target/drafters":
     #!/usr/bin/env bash
     set -euo pipefail
