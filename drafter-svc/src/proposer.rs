@@ -1,11 +1,11 @@
 //! The draft model as a port of the round loop.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use espalier_proto::{Fault, FaultKind, Party};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
-use espalier_speculation::{CostModel, Limits};
+use espalier_speculation::{Limits, RoundTime};
 
 use crate::engine::{Drafting, Engine};
 use crate::error::SequenceError;
@@ -19,6 +19,9 @@ const REST_ROUNDS_MIN: usize = 8;
 /// The longest rest.
 const REST_ROUNDS_MAX: usize = 64;
 
+/// Plain rounds whose mean time is learnt from: those of the shortest rest, but for the one that starts the clock.
+const PLAIN_ROUNDS: u32 = 7;
+
 /// Proposes trees for one sequence.
 ///
 /// When the policy chooses an empty tree, plain decoding is faster than drafting. Then the model rests for some rounds:
@@ -29,9 +32,39 @@ pub(crate) struct EngineProposer {
     /// Away while the engine has it.
     drafting: Option<Box<Drafting>>,
     rest: Rest,
-    last_outcome: Option<Instant>,
-    /// Takes what the sequence learned of its costs when it ends.
-    learned: Box<dyn Fn(CostModel) + Send + Sync>,
+    /// When the round that drafts began.
+    begun: Instant,
+    /// Plain rounds whose time is being taken.
+    plain: PlainRounds,
+    /// Takes what the sequence learned when it ends.
+    learned: Box<dyn Fn(&Drafting) + Send + Sync>,
+}
+
+/// Plain rounds in a row. They overlap, and their outcomes come in bunches, so only their mean says what one costs.
+#[derive(Debug, Default)]
+struct PlainRounds {
+    /// When the outcome before them came.
+    begun: Option<Instant>,
+    rounds: u32,
+    compute: Duration,
+}
+
+impl PlainRounds {
+    /// An outcome came, the first of which starts the clock; gives the mean round once there are enough of them.
+    fn add(&mut self, compute: Duration) -> Option<RoundTime> {
+        let Some(begun) = self.begun else {
+            self.begun = Some(Instant::now());
+            return None;
+        };
+        self.rounds += 1;
+        self.compute += compute;
+        if self.rounds < PLAIN_ROUNDS {
+            return None;
+        }
+        let mean = RoundTime { elapsed: begun.elapsed() / self.rounds, compute: self.compute / self.rounds };
+        *self = Self { begun: Some(Instant::now()), ..Self::default() };
+        Some(mean)
+    }
 }
 
 /// When to draft and when not to.
@@ -75,9 +108,16 @@ impl EngineProposer {
     pub(crate) fn new(
         engine: Engine,
         drafting: Box<Drafting>,
-        learned: impl Fn(CostModel) + Send + Sync + 'static,
+        learned: impl Fn(&Drafting) + Send + Sync + 'static,
     ) -> Self {
-        Self { engine, drafting: Some(drafting), rest: Rest::default(), last_outcome: None, learned: Box::new(learned) }
+        Self {
+            engine,
+            drafting: Some(drafting),
+            rest: Rest::default(),
+            begun: Instant::now(),
+            plain: PlainRounds::default(),
+            learned: Box::new(learned),
+        }
     }
 }
 
@@ -92,6 +132,7 @@ impl Proposer for EngineProposer {
             self.drafting = Some(drafting);
             return Ok(Proposed::default());
         }
+        self.begun = Instant::now();
         // A path of `d` nodes commits `d + 1` tokens.
         let max_depth = sequence.remaining().saturating_sub(1);
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
@@ -105,19 +146,18 @@ impl Proposer for EngineProposer {
         let Some(drafting) = &mut self.drafting else {
             return Err(Fault::new(Party::Drafter, FaultKind::Internal, "an outcome came while a tree was growing"));
         };
-        let outcome = feedback.outcome;
-        let now = Instant::now();
-        let since_last = self.last_outcome.replace(now).map(|last| now - last);
+        let Feedback { tree, outcome } = *feedback;
         if self.rest.end_round() {
-            // Such rounds overlap: what one costs is the time since the one before it.
-            if let Some(took) = since_last {
-                drafting.costs.observe_verification(0, took);
+            if let Some(took) = self.plain.add(outcome.compute) {
+                drafting.costs.observe_plain(took);
             }
             return Ok(drafting.append(outcome)?);
         }
+        self.plain = PlainRounds::default();
         // The first round waits for the target to read the prompt, which no later round does.
         if outcome.round > 0 {
-            drafting.costs.observe_verification(feedback.tree.len(), feedback.round_trip);
+            let elapsed = self.begun.elapsed().saturating_sub(drafting.levels_took);
+            drafting.costs.observe_verification(tree.len(), RoundTime { elapsed, compute: outcome.compute });
         }
         Ok(drafting.apply(outcome)?)
     }
@@ -126,7 +166,7 @@ impl Proposer for EngineProposer {
 impl Drop for EngineProposer {
     fn drop(&mut self) {
         if let Some(drafting) = self.drafting.take() {
-            (self.learned)(drafting.costs);
+            (self.learned)(&drafting);
         }
     }
 }

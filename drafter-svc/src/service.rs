@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::Hash;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use espalier_model::{DraftModel, LoadOptions, Workspace};
@@ -14,7 +15,7 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
 use espalier_service_kit::{Bound, Deadline, outgoing};
-use espalier_speculation::{CostModel, parse_policy};
+use espalier_speculation::{CostModel, Experience, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -27,8 +28,8 @@ use crate::error::{DrafterError, SequenceError};
 use crate::proposer::EngineProposer;
 use crate::verifiers::{Verifier, Verifiers};
 
-/// Targets whose costs are remembered.
-const TARGETS_MAX: usize = 256;
+/// Targets whose costs are remembered, and circumstances whose experience is.
+const REMEMBERED_MAX: usize = 256;
 
 /// A drafter ready to serve.
 #[derive(Clone)]
@@ -46,6 +47,16 @@ struct Inner {
     levels: Vec<(usize, Duration)>,
     /// What rounds with each target cost lately: the next sequence's prior.
     costs: Mutex<HashMap<String, CostModel>>,
+    /// What policies learned from their last sequence.
+    experience: Mutex<HashMap<Circumstances, Experience>>,
+}
+
+/// What a policy's experience holds for: the target, the policy with its parameters, and whether decoding is greedy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Circumstances {
+    target: String,
+    policy: String,
+    greedy: bool,
 }
 
 /// Serves until `shutdown` is ready, then drains.
@@ -95,6 +106,7 @@ impl Drafter {
             verifiers: Verifiers::default(),
             levels,
             costs: Mutex::default(),
+            experience: Mutex::default(),
         })))
     }
 
@@ -125,7 +137,7 @@ impl Drafter {
 
     /// What rounds with a target are believed to cost: as lately learned, or as both models measured at their start.
     fn costs(&self, target: &VerifierCard) -> CostModel {
-        let learned = self.0.costs.lock().unwrap_or_else(PoisonError::into_inner).get(&target.name).cloned();
+        let learned = locked(&self.0.costs).get(&target.name).cloned();
         learned.unwrap_or_else(|| {
             let mut costs = CostModel::default();
             costs.expect_levels(self.0.levels.iter().copied());
@@ -148,17 +160,25 @@ impl Drafter {
             policy: parse_policy(&start.policy)?,
             stops: start.stop_tokens.clone(),
         };
+        let circumstances = Circumstances {
+            target: target.name.clone(),
+            policy: request.policy.to_string(),
+            greedy: request.sampling.is_greedy(),
+        };
         let Inner { card, model, exits, .. } = &*self.0;
-        let drafting = Drafting::new(model, (exits.clone(), card.vocabulary.size), request, self.costs(target))?;
-        let (drafter, target) = (self.clone(), target.name.clone());
-        let learned = move |costs| drafter.learn(&target, costs);
+        let mut drafting = Drafting::new(model, (exits.clone(), card.vocabulary.size), request, self.costs(target))?;
+        if let Some(experience) = locked(&self.0.experience).get(&circumstances) {
+            drafting.build_on(experience);
+        }
+        let drafter = self.clone();
+        let learned = move |drafting: &Drafting| drafter.learn(&circumstances, drafting);
         Ok(EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learned))
     }
 
-    fn learn(&self, target: &str, learned: CostModel) {
-        let mut costs = self.0.costs.lock().unwrap_or_else(PoisonError::into_inner);
-        if costs.len() < TARGETS_MAX || costs.contains_key(target) {
-            costs.insert(target.to_owned(), learned);
+    fn learn(&self, circumstances: &Circumstances, drafting: &Drafting) {
+        remember(&self.0.costs, &circumstances.target, drafting.costs.clone());
+        if let Some(experience) = drafting.experience() {
+            remember(&self.0.experience, circumstances, experience);
         }
     }
 
@@ -189,6 +209,19 @@ impl Drafter {
         let verifier = opened.inspect_err(|_| self.0.verifiers.forget(&start.verifier))?;
         let sequence = Sequence::new(start.committed, start.max_tokens);
         Ok((place, Driver::new(sequence, proposer, verifier)))
+    }
+}
+
+/// A map that whoever panicked left whole.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the newest value of a key; keys beyond the maximum are not kept.
+fn remember<K: Clone + Eq + Hash, V>(kept: &Mutex<HashMap<K, V>>, key: &K, value: V) {
+    let mut kept = locked(kept);
+    if kept.len() < REMEMBERED_MAX || kept.contains_key(key) {
+        kept.insert(key.clone(), value);
     }
 }
 

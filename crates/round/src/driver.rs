@@ -39,7 +39,6 @@ pub struct Driver<P, V> {
 struct Round {
     proposed: Proposed,
     draft: Duration,
-    submitted: Instant,
 }
 
 impl<P: Proposer, V: Verifier> Driver<P, V> {
@@ -101,9 +100,9 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         let round = self.sequence.rounds() + self.under_way.len() as u64;
         let begun = Instant::now();
         let proposed = self.proposer.propose(&self.sequence).await?;
-        let submitted = Instant::now();
+        let draft = begun.elapsed();
         self.verifier.submit(round, &proposed.tree).await?;
-        self.under_way.push_back(Round { proposed, draft: submitted - begun, submitted });
+        self.under_way.push_back(Round { proposed, draft });
         Ok(())
     }
 
@@ -116,7 +115,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         };
         let tree = round.proposed.tree.tree();
         self.sequence.apply(tree, &outcome)?;
-        let feedback = Feedback { tree, outcome: &outcome, round_trip: round.submitted.elapsed() };
+        let feedback = Feedback { tree, outcome: &outcome };
         let waited = waiting.elapsed();
         self.proposer.observe(&feedback).await?;
         Ok(RoundReport {

@@ -130,7 +130,7 @@ mod tests {
             let tree = proposed.tree.tree();
             assert_eq!(tokens_of(tree), (1..=expected).collect::<Vec<Token>>());
             let outcome = accepting((1..=accepted).collect());
-            let feedback = Feedback { tree, outcome: &outcome, round_trip: Duration::ZERO };
+            let feedback = Feedback { tree, outcome: &outcome };
             ngram.observe(&feedback).await.unwrap();
         }
     }

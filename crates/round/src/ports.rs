@@ -33,8 +33,6 @@ pub struct Feedback<'a> {
     pub tree: &'a Tree,
     /// What the target made of it.
     pub outcome: &'a Outcome,
-    /// From sending the tree to having the outcome.
-    pub round_trip: Duration,
 }
 
 /// Who grows the trees of one sequence.

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use crate::draft::{Draft, Expansion};
 use crate::tree::{MAX_TREE_NODES, Node, Tree};
-use crate::{Candidates, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
+use crate::{Candidates, Experience, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
 
 /// Why a level could not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -91,6 +91,16 @@ impl Grower {
             frontier: Vec::new(),
             sent: Default::default(),
         }
+    }
+
+    /// What the policy learned that holds beyond this sequence, if it learns such things.
+    pub fn experience(&self) -> Option<Experience> {
+        self.policy.experience()
+    }
+
+    /// Begins with what a grower of the same policy, drafter and target learned.
+    pub fn build_on(&mut self, experience: &Experience) {
+        self.policy.build_on(experience);
     }
 
     /// Starts a round; what an unfinished one drafted is forgotten.

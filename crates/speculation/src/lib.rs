@@ -53,7 +53,7 @@ pub use accept::{
 pub use acceptance::{Acceptance, UnknownAcceptance};
 pub use candidate_tree::{AcceptError, CandidateTree};
 pub use candidates::{CandidateError, Candidates, Shape};
-pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve};
+pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve, RoundTime};
 pub use distribution::{Distribution, DistributionError, PROBABILITY_SUM_SLACK};
 pub use draft::{Draft, Expansion};
 pub use drawing::{DRAFT_TOKENS_MAX, DrawError, Drawing, draw_candidates, draw_distinct};
@@ -67,7 +67,7 @@ pub use noise::{Gumbel, Noise, gumbel};
 pub use numeric::LogitsError;
 pub use outcome::{Committed, FinishReason, commit};
 pub use policy::{
-    BetaBelief, CalibratedBelief, Limits, Policy, PolicyError, PolicySpec, PruningPolicy, RoundStart,
+    BetaBelief, CalibratedBelief, Experience, Limits, Policy, PolicyError, PolicySpec, PruningPolicy, RoundStart,
     drawn_policy_names, parse_policy, policy_help, policy_names,
 };
 pub use ranking::rank_with_noise;

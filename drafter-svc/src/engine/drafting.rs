@@ -1,13 +1,14 @@
 //! One sequence as the draft model sees it: its cache, its committed tokens, and the tree being grown.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use espalier_model::{DraftModel, KvCache, Logits, Row};
 use espalier_proto::{HiddenStates, Outcome};
 use espalier_round::Proposed;
 use espalier_speculation::{
-    Acceptance, Candidates, CostModel, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, PolicySpec, PruningPolicy,
-    RoundStart, Sampler, Sampling, Side, Token,
+    Acceptance, Candidates, CostModel, DRAFT_TOKENS_MAX, Drawing, Experience, Grower, Limits, PolicySpec,
+    PruningPolicy, RoundStart, Sampler, Sampling, Side, Token,
 };
 
 use super::exits::Exits;
@@ -68,6 +69,8 @@ pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
     pub(crate) costs: CostModel,
     pub(crate) exits: Exits,
+    /// The time of the round's levels so far.
+    pub(crate) levels_took: Duration,
     committed: Vec<Token>,
     /// What is known of them.
     past: Past,
@@ -110,6 +113,7 @@ impl Drafting {
             cache: decoder.new_cache(),
             costs,
             exits,
+            levels_took: Duration::ZERO,
             past: Past::of(model),
             sampler: Sampler::new(request.sampling, prompt, generated),
             committed: request.committed,
@@ -122,8 +126,19 @@ impl Drafting {
         })
     }
 
+    /// What the policy learned that holds for the next sequence too.
+    pub(crate) fn experience(&self) -> Option<Experience> {
+        self.grower.experience()
+    }
+
+    /// Begins with what the policy learned from an earlier sequence.
+    pub(crate) fn build_on(&mut self, experience: &Experience) {
+        self.grower.build_on(experience);
+    }
+
     /// Starts a round.
     pub(crate) fn begin(&mut self, limits: Limits) {
+        self.levels_took = Duration::ZERO;
         let position = self.committed.len() as u64 - 1;
         let start = RoundStart { costs: self.costs.costs(), limits, position, seed: self.sampler.sampling().seed() };
         self.grower.begin_round(&start);

@@ -112,8 +112,10 @@ impl Turns<'_> {
             let logits = |row| output.as_ref().map_or(&[][..], |output| output.logits(segment, row));
             match job.drafting.absorb(&step, logits) {
                 Ok(()) => {
+                    let took = begun.elapsed();
+                    job.drafting.levels_took += took;
                     if step.is_level() {
-                        job.drafting.costs.observe_level(step.rows.len(), begun.elapsed());
+                        job.drafting.costs.observe_level(step.rows.len(), took);
                     }
                     jobs.push(job);
                 }

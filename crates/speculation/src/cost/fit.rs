@@ -1,11 +1,10 @@
 //! Learns a curve from noisy durations at few sizes.
 //!
-//! The cost of `n` nodes is believed to be `common + shape(n) * (factor + own(n))`: what no size
-//! changes (the way there), how fast the machine is (its load), and how each size differs from
-//! the shape that was expected. A Kalman filter keeps these parts with their uncertainty, so one
-//! measurement moves the cost of every size as far as it says something about it. Each part
-//! drifts back to what was believed at first, a size's own the soonest: one that was unlucky once,
-//! and is avoided since, gets another chance.
+//! The cost of `n` nodes is believed to be `shape(n) * (factor + own(n))`: how fast the machine is
+//! (its load), and how each size differs from the shape that was expected. A Kalman filter keeps
+//! these parts with their uncertainty, so one measurement moves the cost of every size as far as it
+//! says something about it. Each part drifts back to what was believed at first, a size's own the
+//! soonest: one that was unlucky once, and is avoided since, gets another chance.
 
 use std::time::Duration;
 
@@ -15,29 +14,23 @@ use super::Curve;
 const SIZES: [usize; POINTS] = [0, 1, 2, 3, 4, 6, 8, 11, 15, 19, 23, 31, 47, 63, 127, 255];
 const POINTS: usize = 16;
 
-/// The parts in their order: the common one, the factor, and each size's own.
-const PARTS: usize = POINTS + 2;
+/// The parts in their order: the factor, and each size's own.
+const PARTS: usize = POINTS + 1;
 type Parts = [f64; PARTS];
-const COMMON: usize = 0;
-const FACTOR: usize = 1;
-const OWN: usize = 2;
+const FACTOR: usize = 0;
+const OWN: usize = 1;
 
-/// Uncertainty of the common part, as a share of the least cost, and of the factor.
-const COMMON_SPREAD: f64 = 2.0;
-const FACTOR_SPREAD: f64 = 0.4;
+/// Uncertainty of the factor.
+const FACTOR_SPREAD: f64 = 1.0;
 
 /// Uncertainty of a size's own part where the shape was measured, and where it was guessed.
 const OWN_SPREAD_MEASURED: f64 = 0.1;
-const OWN_SPREAD_GUESSED: f64 = 0.3;
-
-/// How far below 0 the common part may fall, as a share of the least cost: what was expected of the way there.
-const COMMON_SLACK: f64 = 0.15;
+const OWN_SPREAD_GUESSED: f64 = 1.0;
 
 /// How fast sizes become strangers: those of twice the size share a third of their own part.
 const STRANGENESS: f64 = 1.5;
 
 /// Share of its way back that each part drifts with every measurement.
-const COMMON_DRIFT: f64 = 5e-5;
 const FACTOR_DRIFT: f64 = 5e-4;
 const OWN_DRIFT: f64 = 3e-3;
 
@@ -54,9 +47,9 @@ const UPSET: f64 = 0.2;
 /// Share of its weight that a measurement loses in the mean when a new one arrives.
 const FADE: f64 = 0.08;
 
-/// Share of its way back that the mean drifts while nothing is measured: at most one round in sixteen is spent on finding
-/// out again that the mean was right.
-const REST: f64 = 0.005;
+/// Share of its way back that the mean drifts with every few plain rounds, while nothing is measured: little enough that
+/// at most one round in sixteen is spent on finding out again that the mean was right.
+const REST: f64 = 0.035;
 
 /// No step is free, whatever a coarse clock says.
 const LEAST_MS: f64 = 1e-3;
@@ -162,7 +155,6 @@ impl Fit {
     /// Every part a little back to what was believed at first, its certainty too.
     fn drift(&mut self) {
         let keep: Parts = std::array::from_fn(|part| match part {
-            COMMON => 1.0 - COMMON_DRIFT,
             FACTOR => 1.0 - FACTOR_DRIFT,
             _ => 1.0 - OWN_DRIFT,
         });
@@ -192,7 +184,6 @@ impl Fit {
     fn prior_covariance(&self, i: usize, j: usize) -> f64 {
         let own = if self.measured { OWN_SPREAD_MEASURED } else { OWN_SPREAD_GUESSED };
         match (i.min(j), i.max(j)) {
-            (COMMON, COMMON) => (COMMON_SPREAD * self.shape[0]).powi(2),
             (FACTOR, FACTOR) => FACTOR_SPREAD.powi(2),
             (OWN.., _) => own.powi(2) * kinship(SIZES[i - OWN], SIZES[j - OWN]),
             _ => 0.0,
@@ -221,19 +212,6 @@ impl Fit {
         }
         let ms = (expected + deviation).max(LEAST_MS);
         self.mean_ms += (ms - self.mean_ms) * FADE;
-        self.keep_common_possible();
-    }
-
-    /// No way there takes less than no time: a common part below that is a machine that has become faster, so the other
-    /// parts take it over as far as they go with it.
-    fn keep_common_possible(&mut self) {
-        let least = -COMMON_SLACK * self.shape[0];
-        let (excess, column) = (least - self.parts[COMMON], self.covariance.each_ref().map(|row| row[COMMON]));
-        if excess > 0.0 && column[COMMON] > 0.0 {
-            for (part, covariance) in self.parts.iter_mut().zip(column) {
-                *part += covariance / column[COMMON] * excess;
-            }
-        }
     }
 
     /// Covariance of each part with the cost of these effects.
@@ -252,7 +230,6 @@ impl Fit {
     /// What each part counts in the cost of a size.
     fn effects(&self, place: &Place) -> Parts {
         let mut effects = [0.0; PARTS];
-        effects[COMMON] = 1.0;
         for (index, share) in place.shares() {
             effects[FACTOR] += share * self.shape[index];
             effects[OWN + index] = share * self.shape[index];

@@ -23,7 +23,7 @@ mod worth;
 
 use super::param::Param;
 use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
-use super::{Policy, RoundStart};
+use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Costs, RoundRecord};
 use acceptance::Acceptance;
@@ -51,9 +51,7 @@ pub(super) const KIND: Kind = Kind {
         Box::new(ExpectedGain {
             beam: values.count(&BEAM),
             width: values.count(&WIDTH),
-            acceptance: Acceptance::default(),
-            followers: Followers::default(),
-            pace: Pace::default(),
+            known: Known::default(),
             probing: Probing::new(values.count(&PROBE)),
             fixed_ratio: values.measurable(&RATIO),
             round: Round::default(),
@@ -64,12 +62,18 @@ pub(super) const KIND: Kind = Kind {
 struct ExpectedGain {
     beam: usize,
     width: usize,
-    acceptance: Acceptance,
-    followers: Followers,
-    pace: Pace,
+    known: Known,
     probing: Probing,
     fixed_ratio: Option<f64>,
     round: Round,
+}
+
+/// What is known of drafter and target together.
+#[derive(Default, Clone)]
+struct Known {
+    acceptance: Acceptance,
+    followers: Followers,
+    pace: Pace,
 }
 
 /// What is known of the round under way.
@@ -111,11 +115,11 @@ impl ExpectedGain {
             let Some(node) = draft.node(id) else { break };
             let first = self.round.nodes.last().is_none_or(|before| before.parent != node.parent);
             let above = self.round.chance(node.parent);
-            let chance = above * self.acceptance.chance(node.prob, first);
+            let chance = above * self.known.acceptance.chance(node.prob, first);
             if first {
-                self.followers.expanded(node.depth - 1, above);
+                self.known.followers.expanded(node.depth - 1, above);
             }
-            self.followers.followed(node.depth - 1, above, (node.prob, first));
+            self.known.followers.followed(node.depth - 1, above, (node.prob, first));
             self.round.nodes.push(Estimate { parent: node.parent, prob: node.prob, first, chance, sent: false });
             self.round.worth.offer(chance, id);
         }
@@ -127,7 +131,7 @@ impl ExpectedGain {
         frontier.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         frontier.truncate(self.beam);
         let chances: Vec<f64> = frontier.iter().map(|node| node.0).collect();
-        let following = self.followers.at(draft.levels(), &self.acceptance);
+        let following = self.known.followers.at(draft.levels(), &self.known.acceptance);
         let count = self.round.worth.level(&chances, &following);
         frontier.truncate(count);
         frontier.into_iter().map(|node| node.1).collect()
@@ -139,7 +143,7 @@ impl ExpectedGain {
         for (id, node) in (1..).zip(&self.round.nodes).filter(|(_, node)| node.sent) {
             let reached = node.parent == 0 || path.contains(&node.parent);
             if reached && (whole || node.parent != last) {
-                self.acceptance.observe(node.prob, node.first, path.contains(&id));
+                self.known.acceptance.observe(node.prob, node.first, path.contains(&id));
             }
         }
     }
@@ -148,7 +152,7 @@ impl ExpectedGain {
 impl Policy for ExpectedGain {
     fn begin(&mut self, start: &RoundStart) {
         let costs = self.fixed_ratio.map_or(start.costs, Costs::of_ratio);
-        let pace = self.pace.tokens_per_ms(&costs);
+        let pace = self.known.pace.tokens_per_ms(&costs);
         self.round.worth.begin(&RoundStart { costs, ..*start }, pace);
         self.round.nodes.clear();
         self.round.probe = false;
@@ -186,14 +190,25 @@ impl Policy for ExpectedGain {
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
         let steps = self.round.worth.relative_time(self.round.sent);
-        let paid = self.pace.is_kept_by(round.committed, steps);
-        self.pace.add(round.committed, steps);
+        let paid = self.known.pace.is_kept_by(round.committed, steps);
+        self.known.pace.add(round.committed, steps);
         if round.drafted == 0 {
             return self.probing.idle();
         }
         self.probing.drafted(self.round.probe && !paid);
-        self.followers.fade();
+        self.known.followers.fade();
         self.learn(path, round.committed > path.len());
+    }
+
+    fn experience(&self) -> Option<Experience> {
+        // Who gave the ratio wants a run that depends on nothing that was before it.
+        self.fixed_ratio.is_none().then(|| Experience::new(self.known.clone()))
+    }
+
+    fn build_on(&mut self, experience: &Experience) {
+        if let (None, Some(known)) = (self.fixed_ratio, experience.get::<Known>()) {
+            self.known = known.clone();
+        }
     }
 }
 
@@ -236,6 +251,23 @@ mod tests {
         };
         let (free, cheap, dear) = (nodes(0.0), nodes(0.1), nodes(30.0));
         assert!(free > cheap && cheap > dear, "{free} {cheap} {dear}");
+    }
+
+    #[test]
+    fn the_next_sequence_begins_with_what_the_last_one_learned() {
+        let costs = costs(1.0, Curve::line(10.0, 0.1));
+        let learn = |policy, accepted| {
+            let mut first = grower(policy, &[]);
+            rounds(&mut first, costs, &[0.6, 0.2, 0.1], accepted, 40);
+            first.experience()
+        };
+        let size_after = |experience: Option<Experience>| {
+            let mut next = grower("expected-gain", &[]);
+            experience.iter().for_each(|experience| next.build_on(experience));
+            round(&mut next, costs, &[0.6, 0.2, 0.1]).tree.len()
+        };
+        assert!(size_after(learn("expected-gain", 0)) < size_after(None));
+        assert!(learn("expected-gain,ratio=0.1", 0).is_none() && learn("svip", 0).is_none());
     }
 
     #[test]

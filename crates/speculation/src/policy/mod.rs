@@ -22,6 +22,9 @@ mod stopping;
 mod svip;
 mod vanilla_tree;
 
+use std::any::Any;
+use std::sync::Arc;
+
 use crate::draft::Draft;
 use crate::{Candidates, Costs, RoundRecord};
 
@@ -108,4 +111,27 @@ pub trait Policy: Send {
     /// Learns how the round went; `path` holds the draft numbers of the accepted nodes, from the
     /// root (excluded) downwards. Tokens cut off by a stop are in neither.
     fn observe(&mut self, _round: &RoundRecord, _path: &[usize]) {}
+
+    /// What it learned that holds beyond its sequence, if it learns such things.
+    fn experience(&self) -> Option<Experience> {
+        None
+    }
+
+    /// Begins with what one of its kind learned from a sequence of the same target, drafter and parameters.
+    fn build_on(&mut self, _experience: &Experience) {}
+}
+
+/// What a policy learned from a sequence, for the next one to begin with: its own, and nobody else's to read.
+#[derive(Clone)]
+pub struct Experience(Arc<dyn Any + Send + Sync>);
+
+impl Experience {
+    fn new(learned: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(learned))
+    }
+
+    /// What was learned, if it is of this type.
+    fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
 }

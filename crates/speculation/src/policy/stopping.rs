@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Formatter};
 use super::chain::StopTest;
 use super::param::{Param, Value, Values};
 use super::registry::{CHAINS, ChainKind, DEPTH_MAX, max_depth, max_nodes};
-use super::{Policy, RoundStart};
+use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Candidates, RoundRecord};
 
@@ -149,6 +149,14 @@ impl Policy for Stopped {
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
         self.tree.observe(round, path);
         self.test.observe(&RoundRecord { drafted: round.depth, ..*round });
+    }
+
+    fn experience(&self) -> Option<Experience> {
+        self.tree.experience()
+    }
+
+    fn build_on(&mut self, experience: &Experience) {
+        self.tree.build_on(experience);
     }
 }
 

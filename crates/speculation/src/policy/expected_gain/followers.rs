@@ -38,6 +38,15 @@ pub(super) struct Follower {
     pub(super) chance: f64,
 }
 
+/// What is expected to follow a node.
+#[derive(Debug, Clone)]
+pub(super) struct Following {
+    /// Its children.
+    pub(super) children: Vec<Follower>,
+    /// The chance of the likeliest of them.
+    pub(super) likeliest: f64,
+}
+
 impl Followers {
     /// A node of `depth` was run; it counts `weight`.
     pub(super) fn expanded(&mut self, depth: usize, weight: f64) {
@@ -57,16 +66,18 @@ impl Followers {
         }
     }
 
-    /// The children to be expected of a node of `depth`.
-    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Vec<Follower> {
-        let children = self.expected(depth.min(DEPTHS - 1));
-        let mut followers = Vec::with_capacity(2 * CLASSES);
-        for (first, counts) in [(false, children[0]), (true, children[1])] {
+    /// What is to be expected of a node of `depth`.
+    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Following {
+        let counts = self.expected(depth.min(DEPTHS - 1));
+        let mut following = Following { children: Vec::with_capacity(2 * CLASSES), likeliest: 0.0 };
+        for (first, counts) in [(false, counts[0]), (true, counts[1])] {
             for (class, count) in counts.into_iter().enumerate().filter(|entry| entry.1 > 0.0) {
-                followers.push(Follower { count, chance: acceptance.chance(middle(class), first) });
+                let chance = acceptance.chance(middle(class), first);
+                following.children.push(Follower { count, chance });
+                following.likeliest += if first { count * chance } else { 0.0 };
             }
         }
-        followers
+        following
     }
 
     /// Children of a node at `depth`, one depth standing in for the next until that is known.
@@ -93,7 +104,7 @@ mod tests {
 
     /// Expected accepted children of a node at `depth`.
     fn accepted(followers: &Followers, depth: usize) -> f64 {
-        followers.at(depth, &Acceptance::default()).iter().map(|kind| kind.count * kind.chance).sum()
+        followers.at(depth, &Acceptance::default()).children.iter().map(|kind| kind.count * kind.chance).sum()
     }
 
     /// Rounds whose nodes at `depth` have one child, of probability `prob`.

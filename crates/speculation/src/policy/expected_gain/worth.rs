@@ -1,6 +1,6 @@
 //! What the nodes at hand, and those of a further level, are worth at the present costs.
 
-use super::followers::Follower;
+use super::followers::{Follower, Following};
 use crate::{Curve, RoundStart};
 
 /// The nodes of a round by falling chance, and what it costs to verify the best of them. All
@@ -16,6 +16,8 @@ pub(super) struct Worth {
     sorted: bool,
     /// Spent on drafting so far.
     spent: f64,
+    /// Levels that may still be drafted.
+    levels_left: usize,
 }
 
 impl Worth {
@@ -28,6 +30,7 @@ impl Worth {
         self.nodes.clear();
         self.sorted = true;
         self.spent = 0.0;
+        self.levels_left = start.limits.max_depth;
     }
 
     /// Takes a drafted node into account.
@@ -44,6 +47,7 @@ impl Worth {
     /// Pays for a level of `width` nodes.
     pub(super) fn spend(&mut self, width: usize) {
         self.spent += self.level_price(width);
+        self.levels_left = self.levels_left.saturating_sub(1);
     }
 
     /// The numbers of the nodes worth sending, `least` of them at least.
@@ -60,20 +64,37 @@ impl Worth {
 
     /// How many nodes of a next level are worth running, and pays for them: those with `chances`
     /// may be, in falling order, each expected to have the children `following`.
-    pub(super) fn level(&mut self, chances: &[f64], following: &[Follower]) -> usize {
-        let threshold = self.threshold(chances, following);
+    pub(super) fn level(&mut self, chances: &[f64], following: &Following) -> usize {
+        let threshold = self.threshold(chances, &following.children);
         let (mut best, mut width, mut sum) = (0.0, 0, 0.0);
         for (index, &chance) in chances.iter().enumerate() {
-            sum += Gain::of(chance, following, threshold).worth;
+            sum += Gain::of(chance, &following.children, threshold).worth;
             let net = sum - self.level_price(index + 1);
             if net > best {
                 (best, width) = (net, index + 1);
             }
         }
+        if width == 0 && self.chain_pays(chances, following.likeliest) {
+            width = 1;
+        }
         if width > 0 {
             self.spend(width);
         }
         width
+    }
+
+    /// Whether several levels pay together, drafted from the likeliest node alone, where the next one alone does not: the
+    /// first node sent can cost more than those after it. Each level multiplies the chance by `step`.
+    fn chain_pays(&mut self, chances: &[f64], step: f64) -> bool {
+        let Some(mut chance) = chances.first().copied() else { return false };
+        let sent = self.count();
+        let most = self.levels_left.min(self.room() - sent);
+        let (mut sum, drafting) = (0.0, self.level_price(1));
+        (1..=most).any(|levels| {
+            chance *= step;
+            sum += chance;
+            sum > self.price(sent + levels) - self.price(sent) + drafting * levels as f64
+        })
     }
 
     /// The chance from which a child is worth sending: the price of a further node, averaged over
@@ -162,7 +183,9 @@ mod tests {
         worth
     }
 
-    const CERTAIN: [Follower; 1] = [Follower { count: 1.0, chance: 1.0 }];
+    fn certain() -> Following {
+        Following { children: vec![Follower { count: 1.0, chance: 1.0 }], likeliest: 1.0 }
+    }
 
     #[test]
     fn nodes_are_sent_while_their_chance_pays_for_verifying_them() {
@@ -189,16 +212,28 @@ mod tests {
     #[test]
     fn as_many_nodes_are_run_as_pay_for_it() {
         let level = |per_node| worth(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
-        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &CERTAIN), 3);
-        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &CERTAIN), 2);
-        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &CERTAIN), 0);
+        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &certain()), 3);
+        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &certain()), 2);
+        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &certain()), 0);
+    }
+
+    #[test]
+    fn levels_that_pay_only_together_are_drafted() {
+        // Sending anything costs a token; each level brings 0.9 at first and costs 0.3.
+        let first_is_dear = Curve::through([(0, 1.0), (1, 2.0), (4, 2.0)]).unwrap_or(Curve::line(1.0, 0.0));
+        let level = |limit, ms| {
+            let mut worth = worth(Curve::line(ms, 0.0), first_is_dear, &[]);
+            worth.levels_left = limit;
+            worth.level(&[1.0], &Following { children: vec![Follower { count: 1.0, chance: 0.9 }], likeliest: 0.9 })
+        };
+        assert_eq!((level(8, 0.3), level(1, 0.3), level(8, 0.8)), (1, 0, 0));
     }
 
     #[test]
     fn in_a_full_tree_a_child_must_beat_the_node_it_replaces() {
         let full = |chance| worth(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
-        assert_eq!(full(0.3).level(&[0.9], &CERTAIN), 1);
-        assert_eq!(full(0.8).level(&[0.9], &CERTAIN), 0);
+        assert_eq!(full(0.3).level(&[0.9], &certain()), 1);
+        assert_eq!(full(0.8).level(&[0.9], &certain()), 0);
     }
 
     #[test]

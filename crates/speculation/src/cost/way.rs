@@ -1,0 +1,74 @@
+//! Follows a duration that nothing explains but the machine and its connections.
+
+/// Share of its weight that a measurement loses in the mean when a new one arrives.
+const FADE: f64 = 0.06;
+
+/// Measurements farther off than so many times the usual are cut to that: the machine hiccups now and then.
+const HICCUP: f64 = 3.0;
+
+/// What is usually off before anything was measured, as a share of the duration.
+const SPREAD: f64 = 0.5;
+
+/// The spread never falls below this share of the duration, so that a change is noticed.
+const SPREAD_MIN: f64 = 0.05;
+
+/// A running mean of durations; old ones fade, and one hiccup hardly counts.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    ms: f64,
+    /// Mean distance of the measurements from the mean.
+    spread: f64,
+    measured: bool,
+}
+
+impl Way {
+    /// Believed to take `ms` until it is measured.
+    pub(super) fn new(ms: f64) -> Self {
+        Self { ms, spread: ms * SPREAD, measured: false }
+    }
+
+    /// The mean of the last measurements, in milliseconds.
+    pub(super) fn ms(&self) -> f64 {
+        self.ms
+    }
+
+    /// It took this long.
+    pub(super) fn add(&mut self, ms: f64) {
+        if !self.measured {
+            *self = Self { measured: true, ..Self::new(ms) };
+            return;
+        }
+        let off = ms - self.ms;
+        let cut = HICCUP * self.spread.max(self.ms * SPREAD_MIN);
+        self.ms += FADE * off.clamp(-cut, cut);
+        // A change that lasts widens the cut, one hiccup does so by a little.
+        self.spread += FADE * (off.abs().min(2.0 * cut) - self.spread);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(first: f64, then: f64, times: usize) -> f64 {
+        let mut way = Way::new(9.0);
+        (0..50).for_each(|_| way.add(first));
+        (0..times).for_each(|_| way.add(then));
+        way.ms()
+    }
+
+    #[test]
+    fn the_first_measurement_replaces_the_belief() {
+        let mut way = Way::new(9.0);
+        assert_eq!(way.ms(), 9.0);
+        way.add(0.5);
+        assert_eq!(way.ms(), 0.5);
+    }
+
+    #[test]
+    fn one_hiccup_hardly_counts_and_a_lasting_change_is_followed() {
+        assert!(after(0.2, 80.0, 1) < 0.21);
+        assert!((after(0.2, 2.0, 120) - 2.0).abs() < 0.1);
+        assert!((after(2.0, 0.2, 120) - 0.2).abs() < 0.02);
+    }
+}
