@@ -46,23 +46,21 @@ struct PlainRounds {
     /// When the outcome before them came.
     begun: Option<Instant>,
     rounds: u32,
-    compute: Duration,
 }
 
 impl PlainRounds {
     /// An outcome came, the first of which starts the clock; gives the mean round once there are enough of them.
-    fn add(&mut self, compute: Duration) -> Option<RoundTime> {
+    fn add(&mut self) -> Option<Duration> {
         let Some(begun) = self.begun else {
             self.begun = Some(Instant::now());
             return None;
         };
         self.rounds += 1;
-        self.compute += compute;
         if self.rounds < PLAIN_ROUNDS {
             return None;
         }
-        let mean = RoundTime { elapsed: begun.elapsed() / self.rounds, compute: self.compute / self.rounds };
-        *self = Self { begun: Some(Instant::now()), ..Self::default() };
+        let mean = begun.elapsed() / self.rounds;
+        *self = Self { begun: Some(Instant::now()), rounds: 0 };
         Some(mean)
     }
 }
@@ -138,7 +136,8 @@ impl Proposer for EngineProposer {
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
         let (drafting, proposed) = self.engine.grow(drafting).await?;
         self.drafting = Some(drafting);
-        self.rest.chosen(!proposed.tree.tree().is_empty() || max_depth == 0);
+        // A draft that was not good enough to be sent says nothing of the next one.
+        self.rest.chosen(proposed.drafted > 0 || max_depth == 0);
         Ok(proposed)
     }
 
@@ -148,7 +147,7 @@ impl Proposer for EngineProposer {
         };
         let Feedback { tree, outcome } = *feedback;
         if self.rest.end_round() {
-            if let Some(took) = self.plain.add(outcome.compute) {
+            if let Some(took) = self.plain.add() {
                 drafting.costs.observe_plain(took);
             }
             return Ok(drafting.append(outcome)?);

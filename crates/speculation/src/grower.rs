@@ -93,6 +93,11 @@ impl Grower {
         }
     }
 
+    /// A round of plain decoding went by without [`Self::begin_round`].
+    pub fn rested(&mut self) {
+        self.policy.rested();
+    }
+
     /// What the policy learned that holds beyond this sequence, if it learns such things.
     pub fn experience(&self) -> Option<Experience> {
         self.policy.experience()

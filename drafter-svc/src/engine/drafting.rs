@@ -231,6 +231,11 @@ impl Drafting {
 
     /// Commits the outcome of a round that nothing was drafted for.
     pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
+        self.grower.rested();
+        self.commit(outcome)
+    }
+
+    fn commit(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
         self.past.commit(outcome)?;
         self.sampler.push(&outcome.tokens);
         self.committed.extend_from_slice(&outcome.tokens);
@@ -248,7 +253,7 @@ impl Drafting {
             Past::States(_) => self.cache.keep_path(&[])?,
         }
         self.ran.clear();
-        self.append(outcome)?;
+        self.commit(outcome)?;
         self.grower.observe(&outcome.path, outcome.tokens.len());
         Ok(())
     }

@@ -62,14 +62,9 @@ impl Curve {
         low + (high - low) * ((nodes - from) / (to - from))
     }
 
-    /// This cost after a way of `ms`, or of `plain_ms` where there are no nodes; no nodes never cost more than the fewest.
-    pub(super) fn after(mut self, plain_ms: f64, ms: f64) -> Self {
-        for (nodes, cost) in &mut self.points[..self.len] {
-            *cost += if *nodes == 0.0 { plain_ms } else { ms };
-        }
-        if self.len > 1 {
-            self.points[0].1 = self.points[0].1.min(self.points[1].1);
-        }
+    /// This cost after a way of `way_ms`.
+    pub(super) fn after(mut self, way_ms: f64) -> Self {
+        self.points[..self.len].iter_mut().for_each(|point| point.1 += way_ms);
         self
     }
 

@@ -59,6 +59,9 @@ pub(super) const KIND: Kind = Kind {
     },
 };
 
+/// How likely the nodes of a probe are at the least.
+const PROBE_CHANCE: f64 = 0.3;
+
 struct ExpectedGain {
     beam: usize,
     width: usize,
@@ -132,9 +135,34 @@ impl ExpectedGain {
         frontier.truncate(self.beam);
         let chances: Vec<f64> = frontier.iter().map(|node| node.0).collect();
         let following = self.known.followers.at(draft.levels(), &self.known.acceptance);
-        let count = self.round.worth.level(&chances, &following);
+        let mut count = self.round.worth.level(&chances, &following);
+        if count == 0 && self.chain_pays(draft.levels(), &chances) {
+            count = 1;
+        }
         frontier.truncate(count);
         frontier.into_iter().map(|node| node.1).collect()
+    }
+
+    /// The node that a probe runs next: it follows the likeliest path, as one level says nothing of those below it.
+    fn probed(&mut self, draft: &Draft) -> Option<usize> {
+        if !self.round.probe || !self.round.worth.is_cheap() {
+            return None;
+        }
+        let likely = draft.expandable().filter(|&id| self.round.chance(id) >= PROBE_CHANCE);
+        let node = likely.max_by(|&a, &b| self.round.chance(a).total_cmp(&self.round.chance(b)).then(b.cmp(&a)))?;
+        self.round.worth.spend(1);
+        Some(node)
+    }
+
+    /// Whether going on from the likeliest node alone pays in the end.
+    fn chain_pays(&mut self, depth: usize, chances: &[f64]) -> bool {
+        let Some(&chance) = chances.first() else { return false };
+        let Known { followers, acceptance, .. } = &self.known;
+        let steps = (depth..).map(|depth| followers.likeliest(depth, acceptance));
+        self.round.worth.chain(steps.scan(chance, |chance, step| {
+            *chance *= step;
+            Some(*chance)
+        }))
     }
 
     /// Learns from each node that the target decided on: those whose parent was accepted.
@@ -169,17 +197,16 @@ impl Policy for ExpectedGain {
     fn expand(&mut self, draft: &Draft) -> Vec<usize> {
         self.read_level(draft);
         let frontier = self.worth_running(draft);
-        if frontier.is_empty() && draft.levels() == 0 && self.probing.due() {
-            self.round.probe = true;
-            self.round.worth.spend(1);
-            return vec![0];
+        if !frontier.is_empty() {
+            return frontier;
         }
-        frontier
+        self.round.probe |= draft.levels() == 0 && self.probing.due();
+        self.probed(draft).into_iter().collect()
     }
 
     fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         self.read_level(draft);
-        let least = usize::from(self.round.probe);
+        let least = if self.round.probe { draft.levels() } else { 0 };
         let kept = self.round.worth.best(least);
         for &id in &kept {
             self.round.nodes[id - 1].sent = true;
@@ -198,6 +225,11 @@ impl Policy for ExpectedGain {
         self.probing.drafted(self.round.probe && !paid);
         self.known.followers.fade();
         self.learn(path, round.committed > path.len());
+    }
+
+    fn rested(&mut self) {
+        self.known.pace.add(1, 1.0);
+        self.probing.idle();
     }
 
     fn experience(&self) -> Option<Experience> {

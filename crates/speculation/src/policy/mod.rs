@@ -112,6 +112,9 @@ pub trait Policy: Send {
     /// root (excluded) downwards. Tokens cut off by a stop are in neither.
     fn observe(&mut self, _round: &RoundRecord, _path: &[usize]) {}
 
+    /// A round of plain decoding went by that it was not asked about.
+    fn rested(&mut self) {}
+
     /// What it learned that holds beyond its sequence, if it learns such things.
     fn experience(&self) -> Option<Experience> {
         None

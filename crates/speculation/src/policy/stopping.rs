@@ -151,6 +151,10 @@ impl Policy for Stopped {
         self.test.observe(&RoundRecord { drafted: round.depth, ..*round });
     }
 
+    fn rested(&mut self) {
+        self.tree.rested();
+    }
+
     fn experience(&self) -> Option<Experience> {
         self.tree.experience()
     }

@@ -10,8 +10,7 @@ pub(super) const CLASSES: usize = 13;
 /// Share of its weight that a token tried keeps when another one is: the last hundred decide.
 const KEEP: f64 = 0.99;
 
-/// Accepted tokens to be expected of all classes together, and tokens tried of one class, before
-/// what was seen counts half.
+/// Tokens accepted and rejected of all classes together, and tokens tried of one class, before what was seen counts half.
 const BELIEF: f64 = 2.0;
 const CLASS_BELIEF: f64 = 4.0;
 
@@ -45,6 +44,19 @@ impl Trials {
         self.expected = KEEP * self.expected + prob;
         self.accepted = KEEP * self.accepted + f64::from(u8::from(accepted));
     }
+
+    /// How many times their expected odds the odds of acceptance are. Unlike a ratio of the chances it says something of
+    /// unlikely tokens where only likely ones were tried.
+    fn odds_ratio(&self) -> f64 {
+        let odds = |accepted: f64| (accepted + BELIEF) / (self.tried - accepted + BELIEF);
+        odds(self.accepted) / odds(self.expected)
+    }
+}
+
+/// The probability of so many times the odds of `prob`.
+fn with_odds(prob: f64, ratio: f64) -> f64 {
+    let odds = ratio * prob;
+    odds / (odds + 1.0 - prob)
 }
 
 /// The class of `prob`.
@@ -56,9 +68,8 @@ impl Acceptance {
     /// The chance that a child of draft probability `prob` is accepted once its parent is.
     pub(super) fn chance(&self, prob: f64, first: bool) -> f64 {
         let Group { classes, all } = &self.groups[usize::from(first)];
-        let ratio = (all.accepted + BELIEF) / (all.expected + BELIEF);
         let class = &classes[class_of(prob)];
-        let believed = (prob * ratio).min(CHANCE_MAX);
+        let believed = with_odds(prob, all.odds_ratio());
         ((class.accepted + CLASS_BELIEF * believed) / (class.tried + CLASS_BELIEF)).min(CHANCE_MAX)
     }
 
@@ -100,6 +111,9 @@ mod tests {
     fn what_is_learnt_of_one_class_is_a_first_guess_for_the_others() {
         let chance = after(200, 0.9, 3).chance(0.6, true);
         assert!(chance < 0.3, "{chance}");
+        // Sure tokens that never fail say that unsure ones are better than they look.
+        let chance = after(200, 0.9, 1).chance(0.4, true);
+        assert!(chance > 0.7, "{chance}");
     }
 
     #[test]

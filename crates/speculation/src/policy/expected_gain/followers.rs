@@ -12,9 +12,9 @@ const BELIEF: f64 = 3.0;
 const KEEP: f64 = 0.97;
 
 /// First children, and others, of each class of probability: what is believed of a node's
-/// children before any is seen.
-const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.02, 0.08, 0.12, 0.12, 0.13, 0.13, 0.12, 0.12, 0.06, 0.05, 0.05];
-const OTHERS: [f64; CLASSES] = [1.5, 1.0, 0.8, 0.4, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+/// children before any is seen. Hopeful: who tries in vain soon knows better, and who does not try never does.
+const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.0, 0.03, 0.05, 0.07, 0.08, 0.10, 0.15, 0.17, 0.12, 0.12, 0.11];
+const OTHERS: [f64; CLASSES] = [1.2, 0.8, 0.5, 0.2, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
 
 /// Children by group (others, first) and class.
 type Children = [[f64; CLASSES]; 2];
@@ -38,15 +38,6 @@ pub(super) struct Follower {
     pub(super) chance: f64,
 }
 
-/// What is expected to follow a node.
-#[derive(Debug, Clone)]
-pub(super) struct Following {
-    /// Its children.
-    pub(super) children: Vec<Follower>,
-    /// The chance of the likeliest of them.
-    pub(super) likeliest: f64,
-}
-
 impl Followers {
     /// A node of `depth` was run; it counts `weight`.
     pub(super) fn expanded(&mut self, depth: usize, weight: f64) {
@@ -66,18 +57,23 @@ impl Followers {
         }
     }
 
-    /// What is to be expected of a node of `depth`.
-    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Following {
-        let counts = self.expected(depth.min(DEPTHS - 1));
-        let mut following = Following { children: Vec::with_capacity(2 * CLASSES), likeliest: 0.0 };
-        for (first, counts) in [(false, counts[0]), (true, counts[1])] {
+    /// The children to be expected of a node of `depth`.
+    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Vec<Follower> {
+        let children = self.expected(depth.min(DEPTHS - 1));
+        let mut followers = Vec::with_capacity(2 * CLASSES);
+        for (first, counts) in [(false, children[0]), (true, children[1])] {
             for (class, count) in counts.into_iter().enumerate().filter(|entry| entry.1 > 0.0) {
-                let chance = acceptance.chance(middle(class), first);
-                following.children.push(Follower { count, chance });
-                following.likeliest += if first { count * chance } else { 0.0 };
+                followers.push(Follower { count, chance: acceptance.chance(middle(class), first) });
             }
         }
-        following
+        followers
+    }
+
+    /// The chance of the first child of a node of `depth`.
+    pub(super) fn likeliest(&self, depth: usize, acceptance: &Acceptance) -> f64 {
+        let counts = self.expected(depth.min(DEPTHS - 1))[1];
+        let chances = counts.iter().enumerate().map(|(class, count)| count * acceptance.chance(middle(class), true));
+        chances.sum::<f64>() / counts.iter().sum::<f64>().max(1.0)
     }
 
     /// Children of a node at `depth`, one depth standing in for the next until that is known.
@@ -104,7 +100,7 @@ mod tests {
 
     /// Expected accepted children of a node at `depth`.
     fn accepted(followers: &Followers, depth: usize) -> f64 {
-        followers.at(depth, &Acceptance::default()).children.iter().map(|kind| kind.count * kind.chance).sum()
+        followers.at(depth, &Acceptance::default()).iter().map(|kind| kind.count * kind.chance).sum()
     }
 
     /// Rounds whose nodes at `depth` have one child, of probability `prob`.

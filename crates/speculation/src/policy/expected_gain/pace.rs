@@ -7,17 +7,20 @@ const KEEP: f64 = 0.95;
 
 /// Tokens committed over time spent, both faded.
 ///
-/// Time is counted in plain steps (`T_v(0)`), so that the pace follows a changing load at once.
+/// Time is counted in rounds of plain decoding, so that the pace follows a changing load at once.
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     tokens: f64,
     steps: f64,
 }
 
+/// Rounds of plain decoding that are believed to have been: one lucky round says little.
+const BELIEF: f64 = 8.0;
+
 impl Default for Pace {
     /// That of plain decoding.
     fn default() -> Self {
-        Self { tokens: 1.0, steps: 1.0 }
+        Self { tokens: BELIEF, steps: BELIEF }
     }
 }
 
@@ -25,7 +28,7 @@ impl Pace {
     /// The tokens that a millisecond can be expected to bring; plain decoding brings so many at
     /// the least.
     pub(super) fn tokens_per_ms(&self, costs: &Costs) -> f64 {
-        (self.tokens / self.steps).max(1.0) / costs.verification.at(0).max(f64::MIN_POSITIVE)
+        (self.tokens / self.steps).max(1.0) / costs.plain_ms.max(f64::MIN_POSITIVE)
     }
 
     /// Whether a round of so many plain steps that committed `tokens` kept the pace.

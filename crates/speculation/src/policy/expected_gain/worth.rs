@@ -1,6 +1,6 @@
 //! What the nodes at hand, and those of a further level, are worth at the present costs.
 
-use super::followers::{Follower, Following};
+use super::followers::Follower;
 use crate::{Curve, RoundStart};
 
 /// The nodes of a round by falling chance, and what it costs to verify the best of them. All
@@ -9,6 +9,8 @@ use crate::{Curve, RoundStart};
 pub(super) struct Worth {
     pace: f64,
     level: Option<Curve>,
+    /// Price of a round of plain decoding.
+    plain: f64,
     /// Price of verifying 0, 1, ... nodes, up to the most that may be sent.
     prices: Vec<f64>,
     /// Chance and number of the nodes that may be worth sending.
@@ -25,6 +27,7 @@ impl Worth {
     pub(super) fn begin(&mut self, start: &RoundStart, pace: f64) {
         self.pace = pace;
         self.level = Some(start.costs.level);
+        self.plain = pace * start.costs.plain_ms;
         self.prices.clear();
         self.prices.extend((0..=start.limits.max_nodes).map(|nodes| pace * start.costs.verification.at(nodes)));
         self.nodes.clear();
@@ -56,26 +59,33 @@ impl Worth {
         self.nodes[..count].iter().map(|node| node.1).collect()
     }
 
-    /// How long the round takes if `sent` nodes are sent, in plain steps.
+    /// How long the round takes if `sent` nodes are sent, in rounds of plain decoding.
     pub(super) fn relative_time(&self, sent: usize) -> f64 {
-        let plain = self.price(0).max(f64::MIN_POSITIVE);
-        (self.spent + self.price(sent)) / plain
+        let verification = if self.spent > 0.0 { self.price(sent) } else { self.plain };
+        (self.spent + verification) / self.plain.max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether drafting one more node keeps it cheaper than a round of plain decoding, or is the first.
+    pub(super) fn is_cheap(&self) -> bool {
+        self.spent == 0.0 || self.spent + self.level_price(1) <= self.plain
+    }
+
+    /// What is to be made up for before a level pays: the first makes the round one of drafting.
+    fn beginning(&self) -> f64 {
+        if self.spent > 0.0 { 0.0 } else { self.price(0) - self.plain }
     }
 
     /// How many nodes of a next level are worth running, and pays for them: those with `chances`
     /// may be, in falling order, each expected to have the children `following`.
-    pub(super) fn level(&mut self, chances: &[f64], following: &Following) -> usize {
-        let threshold = self.threshold(chances, &following.children);
-        let (mut best, mut width, mut sum) = (0.0, 0, 0.0);
+    pub(super) fn level(&mut self, chances: &[f64], following: &[Follower]) -> usize {
+        let threshold = self.threshold(chances, following);
+        let (mut best, mut width, mut sum) = (self.beginning(), 0, 0.0);
         for (index, &chance) in chances.iter().enumerate() {
-            sum += Gain::of(chance, &following.children, threshold).worth;
+            sum += Gain::of(chance, following, threshold).worth;
             let net = sum - self.level_price(index + 1);
             if net > best {
                 (best, width) = (net, index + 1);
             }
-        }
-        if width == 0 && self.chain_pays(chances, following.likeliest) {
-            width = 1;
         }
         if width > 0 {
             self.spend(width);
@@ -83,18 +93,20 @@ impl Worth {
         width
     }
 
-    /// Whether several levels pay together, drafted from the likeliest node alone, where the next one alone does not: the
-    /// first node sent can cost more than those after it. Each level multiplies the chance by `step`.
-    fn chain_pays(&mut self, chances: &[f64], step: f64) -> bool {
-        let Some(mut chance) = chances.first().copied() else { return false };
+    /// Whether several levels of one node pay together where the next one alone does not, and pays for the next if so: a
+    /// round of drafting costs more than one of plain decoding before anything is drafted. `chances` are those of the nodes that each level would bring.
+    pub(super) fn chain(&mut self, chances: impl Iterator<Item = f64>) -> bool {
         let sent = self.count();
         let most = self.levels_left.min(self.room() - sent);
-        let (mut sum, drafting) = (0.0, self.level_price(1));
-        (1..=most).any(|levels| {
-            chance *= step;
+        let (mut sum, drafting) = (-self.beginning(), self.level_price(1));
+        let pays = (1..=most).zip(chances).any(|(levels, chance)| {
             sum += chance;
             sum > self.price(sent + levels) - self.price(sent) + drafting * levels as f64
-        })
+        });
+        if pays {
+            self.spend(1);
+        }
+        pays
     }
 
     /// The chance from which a child is worth sending: the price of a further node, averaged over
@@ -183,9 +195,7 @@ mod tests {
         worth
     }
 
-    fn certain() -> Following {
-        Following { children: vec![Follower { count: 1.0, chance: 1.0 }], likeliest: 1.0 }
-    }
+    const CERTAIN: [Follower; 1] = [Follower { count: 1.0, chance: 1.0 }];
 
     #[test]
     fn nodes_are_sent_while_their_chance_pays_for_verifying_them() {
@@ -212,28 +222,29 @@ mod tests {
     #[test]
     fn as_many_nodes_are_run_as_pay_for_it() {
         let level = |per_node| worth(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
-        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &certain()), 3);
-        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &certain()), 2);
-        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &certain()), 0);
+        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &CERTAIN), 3);
+        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &CERTAIN), 2);
+        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &CERTAIN), 0);
     }
 
     #[test]
     fn levels_that_pay_only_together_are_drafted() {
         // Sending anything costs a token; each level brings 0.9 at first and costs 0.3.
         let first_is_dear = Curve::through([(0, 1.0), (1, 2.0), (4, 2.0)]).unwrap_or(Curve::line(1.0, 0.0));
-        let level = |limit, ms| {
+        let pays = |limit, ms| {
             let mut worth = worth(Curve::line(ms, 0.0), first_is_dear, &[]);
             worth.levels_left = limit;
-            worth.level(&[1.0], &Following { children: vec![Follower { count: 1.0, chance: 0.9 }], likeliest: 0.9 })
+            assert_eq!(worth.level(&[1.0], &[Follower { count: 1.0, chance: 0.9 }]), 0);
+            worth.chain([0.9, 0.81, 0.73].into_iter())
         };
-        assert_eq!((level(8, 0.3), level(1, 0.3), level(8, 0.8)), (1, 0, 0));
+        assert_eq!((pays(8, 0.3), pays(1, 0.3), pays(8, 0.8)), (true, false, false));
     }
 
     #[test]
     fn in_a_full_tree_a_child_must_beat_the_node_it_replaces() {
         let full = |chance| worth(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
-        assert_eq!(full(0.3).level(&[0.9], &certain()), 1);
-        assert_eq!(full(0.8).level(&[0.9], &certain()), 0);
+        assert_eq!(full(0.3).level(&[0.9], &CERTAIN), 1);
+        assert_eq!(full(0.8).level(&[0.9], &CERTAIN), 0);
     }
 
     #[test]
