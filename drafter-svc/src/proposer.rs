@@ -19,8 +19,8 @@ const REST_ROUNDS_MIN: usize = 8;
 /// The longest rest.
 const REST_ROUNDS_MAX: usize = 64;
 
-/// Plain rounds whose mean time is learnt from: those of the shortest rest, but for the one that starts the clock.
-const PLAIN_ROUNDS: u32 = 7;
+/// Plain rounds whose mean time is learnt from.
+const PLAIN_ROUNDS: u32 = REST_ROUNDS_MIN as u32;
 
 /// Proposes trees for one sequence.
 ///
@@ -43,24 +43,23 @@ pub(crate) struct EngineProposer {
 /// Plain rounds in a row. They overlap, and their outcomes come in bunches, so only their mean says what one costs.
 #[derive(Debug, Default)]
 struct PlainRounds {
-    /// When the outcome before them came.
+    /// When the first of them began.
     begun: Option<Instant>,
-    rounds: u32,
+    ended: u32,
 }
 
 impl PlainRounds {
-    /// An outcome came, the first of which starts the clock; gives the mean round once there are enough of them.
-    fn add(&mut self) -> Option<Duration> {
-        let Some(begun) = self.begun else {
-            self.begun = Some(Instant::now());
-            return None;
-        };
-        self.rounds += 1;
-        if self.rounds < PLAIN_ROUNDS {
-            return None;
-        }
-        let mean = begun.elapsed() / self.rounds;
-        *self = Self { begun: Some(Instant::now()), rounds: 0 };
+    /// One begins.
+    fn begin(&mut self) {
+        self.begun.get_or_insert_with(Instant::now);
+    }
+
+    /// One ended; gives what they took on average, once there are enough of them.
+    fn end(&mut self) -> Option<Duration> {
+        self.ended += 1;
+        let begun = self.begun.filter(|_| self.ended >= PLAIN_ROUNDS)?;
+        let mean = begun.elapsed() / self.ended;
+        *self = Self { begun: Some(Instant::now()), ended: 0 };
         Some(mean)
     }
 }
@@ -128,6 +127,7 @@ impl Proposer for EngineProposer {
         let mut drafting = self.drafting.take().ok_or(SequenceError::Stopped)?;
         if self.rest.begin_round(drafting.can_draft()) {
             self.drafting = Some(drafting);
+            self.plain.begin();
             return Ok(Proposed::default());
         }
         self.begun = Instant::now();
@@ -147,7 +147,7 @@ impl Proposer for EngineProposer {
         };
         let Feedback { tree, outcome } = *feedback;
         if self.rest.end_round() {
-            if let Some(took) = self.plain.add() {
+            if let Some(took) = self.plain.end() {
                 drafting.costs.observe_plain(took);
             }
             return Ok(drafting.append(outcome)?);

@@ -1,7 +1,6 @@
 //! The two ports of the round loop.
 
 use std::future::Future;
-use std::time::Duration;
 
 use espalier_proto::{Fault, Outcome};
 use espalier_speculation::{CandidateTree, Tree};

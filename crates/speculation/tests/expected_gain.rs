@@ -213,13 +213,12 @@ fn it_is_hardly_ever_slower_than_the_best_other_policy_and_mostly_faster() {
                 let ratio = rate(Some("expected-gain")) / best;
                 let case = format!("{} toy {} temperature {temperature}", machine.name, toy.seed);
                 // What it takes to find out, in sequences as short as these, is a part of it.
-                assert!(ratio > 0.9, "{case}: {ratio:.3} of {policy} at {best:.3} tokens/ms");
-                if std::env::var("SHOW").is_ok() { println!("{case}: {ratio:.3} of {policy}"); }
+                assert!(ratio > 0.95, "{case}: {ratio:.3} of {policy} at {best:.3} tokens/ms");
                 log_sum += f64::ln(ratio);
                 cases += 1.0;
             }
         }
     }
     let mean = f64::exp(log_sum / cases);
-    assert!(mean > 1.02, "on average it is to be the fastest, not {mean:.3} of the best other");
+    assert!(mean > 1.04, "on average it is to be the fastest, not {mean:.3} of the best other");
 }

@@ -6,10 +6,10 @@ use super::acceptance::{Acceptance, BOUNDS, CLASSES, class_of};
 const DEPTHS: usize = 4;
 
 /// Nodes to be seen at a depth before they count as much as what is believed of it.
-const BELIEF: f64 = 3.0;
+const BELIEF: f64 = 6.0;
 
 /// Share of its weight that experience keeps in a round.
-const KEEP: f64 = 0.97;
+const KEEP: f64 = 0.99;
 
 /// First children, and others, of each class of probability: what is believed of a node's
 /// children before any is seen. Hopeful: who tries in vain soon knows better, and who does not try never does.
