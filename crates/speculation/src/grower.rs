@@ -1,7 +1,8 @@
 //! Grows a sequence's tree level by level, under its policy and within its limits.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use crate::draft::{Draft, Expansion};
 use crate::tree::{MAX_TREE_NODES, Node, Tree};
@@ -141,12 +142,7 @@ impl Grower {
         if expected != found {
             return Err(GrowError::Frontier { expected, found });
         }
-        let level = self.new_level(candidates);
-        self.draft.begin_level(expected);
-        for node in level {
-            let stops = self.stops.contains(&node.token);
-            self.draft.push(node, stops);
-        }
+        self.add_level(candidates);
         if self.policy.trims() {
             self.draft.trim(self.limits.max_nodes);
         }
@@ -184,18 +180,20 @@ impl Grower {
         round
     }
 
-    /// The children of the frontier, at most as many as the policy allows in one level.
-    fn new_level(&mut self, candidates: &[Candidates]) -> Vec<Node> {
+    /// Adds the children of the frontier, at most as many as the policy allows in one level.
+    fn add_level(&mut self, candidates: &[Candidates]) {
         let width = self.policy.width();
         let fan_out = |candidates| self.policy.fan_out(candidates).min(width);
         let mut counts: Vec<usize> = candidates.iter().map(|node| fan_out(node).min(node.tokens().len())).collect();
         self.shrink(candidates, &mut counts);
-        let mut level = Vec::with_capacity(counts.iter().sum());
+        self.draft.begin_level(candidates.len());
         for ((&id, candidates), count) in self.frontier.iter().zip(candidates).zip(counts) {
             self.draft.expanded(id, Expansion::of(candidates));
-            level.extend(candidates.tokens()[..count].iter().map(|&candidate| self.draft.child(id, candidate)));
+            for &candidate in &candidates.tokens()[..count] {
+                let child = self.draft.child(id, candidate);
+                self.draft.push(child, self.stops.contains(&child.token));
+            }
         }
-        level
     }
 
     /// Lowers each frontier node's number of children until the level holds no more than the policy wants: its best.
@@ -207,17 +205,22 @@ impl Grower {
         if counts.iter().sum::<usize>() <= most {
             return;
         }
-        let next = |parent: usize, taken: usize, count: usize| {
-            let prob = candidates[parent].tokens()[..count].get(taken)?.1;
-            Some(Best { path_prob: self.draft.path_prob(self.frontier[parent]) * prob, parent })
+        // Probabilities are not negative, so their bits are in the same order; equals go by position.
+        let next = |parent: usize, taken: usize| {
+            let prob = candidates[parent].tokens()[..counts[parent]].get(taken)?.1;
+            Some((self.draft.path_prob(self.frontier[parent]) * prob).to_bits())
         };
-        let mut heads: BinaryHeap<Best> =
-            counts.iter().enumerate().filter_map(|(i, &count)| next(i, 0, count)).collect();
+        let heads = (0..counts.len()).filter_map(|parent| Some((next(parent, 0)?, Reverse(parent))));
+        let mut heads: BinaryHeap<(u64, Reverse<usize>)> = heads.collect();
         let mut taken = vec![0; counts.len()];
         for _ in 0..most {
-            let Some(Best { parent, .. }) = heads.pop() else { break };
+            let Some(mut best) = heads.peek_mut() else { break };
+            let Reverse(parent) = best.1;
             taken[parent] += 1;
-            heads.extend(next(parent, taken[parent], counts[parent]));
+            match next(parent, taken[parent]) {
+                Some(prob) => best.0 = prob,
+                None => drop(PeekMut::pop(best)),
+            }
         }
         counts.copy_from_slice(&taken);
     }
@@ -233,33 +236,6 @@ impl Grower {
         frontier
     }
 }
-
-/// The best child of a frontier node that was not taken yet; the greatest has the greatest `path_prob`, equals by position.
-struct Best {
-    path_prob: f64,
-    /// The parent's place in the frontier.
-    parent: usize,
-}
-
-impl Ord for Best {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.path_prob.total_cmp(&other.path_prob).then(other.parent.cmp(&self.parent))
-    }
-}
-
-impl PartialOrd for Best {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Best {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Best {}
 
 /// The tree of the draft nodes `kept`, which are in order; orphans are left out.
 fn send(draft: &Draft, kept: Vec<usize>) -> Proposal {

@@ -27,7 +27,7 @@ use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Costs, RoundRecord};
 use acceptance::Acceptance;
-use followers::Followers;
+use followers::{DEPTHS, Followers, Following};
 use pace::Pace;
 use probing::Probing;
 use worth::Worth;
@@ -83,6 +83,8 @@ struct Known {
 #[derive(Default)]
 struct Round {
     worth: Worth,
+    /// What is expected below each depth, from when it was first asked for.
+    following: [Option<Following>; DEPTHS],
     /// Each draft node, by its number less one.
     nodes: Vec<Estimate>,
     /// Whether it is drafted although no draft is expected to pay.
@@ -134,8 +136,10 @@ impl ExpectedGain {
         frontier.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         frontier.truncate(self.beam);
         let chances: Vec<f64> = frontier.iter().map(|node| node.0).collect();
-        let following = self.known.followers.at(draft.levels(), &self.known.acceptance);
-        let mut count = self.round.worth.level(&chances, &following);
+        let Known { followers, acceptance, .. } = &self.known;
+        let following = &mut self.round.following[draft.levels().min(DEPTHS - 1)];
+        let following = following.get_or_insert_with(|| followers.at(draft.levels(), acceptance));
+        let mut count = self.round.worth.level(&chances, following);
         if count == 0 && self.chain_pays(draft.levels(), &chances) {
             count = 1;
         }
@@ -181,7 +185,8 @@ impl Policy for ExpectedGain {
     fn begin(&mut self, start: &RoundStart) {
         let costs = self.fixed_ratio.map_or(start.costs, Costs::of_ratio);
         let pace = self.known.pace.tokens_per_ms(&costs);
-        self.round.worth.begin(&RoundStart { costs, ..*start }, pace);
+        self.round.worth.begin(&RoundStart { costs, ..*start }, pace, self.beam);
+        self.round.following = Default::default();
         self.round.nodes.clear();
         self.round.probe = false;
     }

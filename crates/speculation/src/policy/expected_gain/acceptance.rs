@@ -23,10 +23,18 @@ pub(super) struct Acceptance {
     groups: [Group; 2],
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Group {
     classes: [Trials; CLASSES],
     all: Trials,
+    /// Of all of them.
+    odds_ratio: f64,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { classes: Default::default(), all: Trials::default(), odds_ratio: 1.0 }
+    }
 }
 
 /// Faded counts of tokens tried.
@@ -67,9 +75,9 @@ pub(super) fn class_of(prob: f64) -> usize {
 impl Acceptance {
     /// The chance that a child of draft probability `prob` is accepted once its parent is.
     pub(super) fn chance(&self, prob: f64, first: bool) -> f64 {
-        let Group { classes, all } = &self.groups[usize::from(first)];
+        let Group { classes, odds_ratio, .. } = &self.groups[usize::from(first)];
         let class = &classes[class_of(prob)];
-        let believed = with_odds(prob, all.odds_ratio());
+        let believed = with_odds(prob, *odds_ratio);
         ((class.accepted + CLASS_BELIEF * believed) / (class.tried + CLASS_BELIEF)).min(CHANCE_MAX)
     }
 
@@ -77,6 +85,7 @@ impl Acceptance {
     pub(super) fn observe(&mut self, prob: f64, first: bool, accepted: bool) {
         let group = &mut self.groups[usize::from(first)];
         group.all.add(prob, accepted);
+        group.odds_ratio = group.all.odds_ratio();
         group.classes[class_of(prob)].add(prob, accepted);
     }
 }

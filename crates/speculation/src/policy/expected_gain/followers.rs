@@ -3,7 +3,7 @@
 use super::acceptance::{Acceptance, BOUNDS, CLASSES, class_of};
 
 /// Depths that are told apart; the last stands for all deeper ones.
-const DEPTHS: usize = 4;
+pub(super) const DEPTHS: usize = 4;
 
 /// Nodes to be seen at a depth before they count as much as what is believed of it.
 const BELIEF: f64 = 6.0;
@@ -38,6 +38,44 @@ pub(super) struct Follower {
     pub(super) chance: f64,
 }
 
+/// The children that a node is expected to have.
+#[derive(Debug)]
+pub(super) struct Following {
+    /// Chances of their kinds, falling.
+    chances: Vec<f64>,
+    /// Children of the first 0, 1, ... kinds, and the sum of their chances.
+    sums: Vec<Gain>,
+}
+
+/// What running one node may bring.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Gain {
+    /// Children.
+    pub(super) count: f64,
+    /// What they are worth.
+    pub(super) worth: f64,
+}
+
+impl Following {
+    pub(super) fn of(mut kinds: Vec<Follower>) -> Self {
+        kinds.sort_unstable_by(|a, b| b.chance.total_cmp(&a.chance));
+        let (mut sums, mut sum) = (Vec::with_capacity(kinds.len() + 1), Gain::default());
+        sums.push(sum);
+        for kind in &kinds {
+            sum = Gain { count: sum.count + kind.count, worth: sum.worth + kind.count * kind.chance };
+            sums.push(sum);
+        }
+        Self { chances: kinds.into_iter().map(|kind| kind.chance).collect(), sums }
+    }
+
+    /// What running a node of this `chance` brings, where a child counts by how far its chance exceeds `threshold`.
+    pub(super) fn gain(&self, chance: f64, threshold: f64) -> Gain {
+        let better = self.chances.partition_point(|&following| chance * following > threshold);
+        let Gain { count, worth } = self.sums[better];
+        Gain { count, worth: chance * worth - threshold * count }
+    }
+}
+
 impl Followers {
     /// A node of `depth` was run; it counts `weight`.
     pub(super) fn expanded(&mut self, depth: usize, weight: f64) {
@@ -58,15 +96,15 @@ impl Followers {
     }
 
     /// The children to be expected of a node of `depth`.
-    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Vec<Follower> {
+    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Following {
         let children = self.expected(depth.min(DEPTHS - 1));
-        let mut followers = Vec::with_capacity(2 * CLASSES);
+        let mut kinds = Vec::with_capacity(2 * CLASSES);
         for (first, counts) in [(false, children[0]), (true, children[1])] {
             for (class, count) in counts.into_iter().enumerate().filter(|entry| entry.1 > 0.0) {
-                followers.push(Follower { count, chance: acceptance.chance(middle(class), first) });
+                kinds.push(Follower { count, chance: acceptance.chance(middle(class), first) });
             }
         }
-        followers
+        Following::of(kinds)
     }
 
     /// The chance of the first child of a node of `depth`.
@@ -100,7 +138,7 @@ mod tests {
 
     /// Expected accepted children of a node at `depth`.
     fn accepted(followers: &Followers, depth: usize) -> f64 {
-        followers.at(depth, &Acceptance::default()).iter().map(|kind| kind.count * kind.chance).sum()
+        followers.at(depth, &Acceptance::default()).gain(1.0, 0.0).worth
     }
 
     /// Rounds whose nodes at `depth` have one child, of probability `prob`.

@@ -1,14 +1,14 @@
 //! What the nodes at hand, and those of a further level, are worth at the present costs.
 
-use super::followers::Follower;
-use crate::{Curve, RoundStart};
+use super::followers::Following;
+use crate::RoundStart;
 
 /// The nodes of a round by falling chance, and what it costs to verify the best of them. All
 /// costs are in tokens: milliseconds at the pace of the run.
 #[derive(Default)]
 pub(super) struct Worth {
-    pace: f64,
-    level: Option<Curve>,
+    /// Price of a level of 0, 1, ... nodes, up to the widest there can be.
+    levels: Vec<f64>,
     /// Price of a round of plain decoding.
     plain: f64,
     /// Price of verifying 0, 1, ... nodes, up to the most that may be sent.
@@ -16,6 +16,8 @@ pub(super) struct Worth {
     /// Chance and number of the nodes that may be worth sending.
     nodes: Vec<(f64, usize)>,
     sorted: bool,
+    /// Chance of the last node of a full tree: what is no likelier does not get in.
+    floor: f64,
     /// Spent on drafting so far.
     spent: f64,
     /// Levels that may still be drafted.
@@ -23,15 +25,16 @@ pub(super) struct Worth {
 }
 
 impl Worth {
-    /// Starts a round in which a millisecond is worth `pace` tokens.
-    pub(super) fn begin(&mut self, start: &RoundStart, pace: f64) {
-        self.pace = pace;
-        self.level = Some(start.costs.level);
+    /// Starts a round in which a millisecond is worth `pace` tokens and no level has more than `widest` nodes.
+    pub(super) fn begin(&mut self, start: &RoundStart, pace: f64, widest: usize) {
+        self.levels.clear();
+        self.levels.extend((0..=widest).map(|width| pace * start.costs.level.at(width)));
         self.plain = pace * start.costs.plain_ms;
         self.prices.clear();
         self.prices.extend((0..=start.limits.max_nodes).map(|nodes| pace * start.costs.verification.at(nodes)));
         self.nodes.clear();
         self.sorted = true;
+        self.floor = f64::NEG_INFINITY;
         self.spent = 0.0;
         self.levels_left = start.limits.max_depth;
     }
@@ -39,9 +42,7 @@ impl Worth {
     /// Takes a drafted node into account.
     pub(super) fn offer(&mut self, chance: f64, id: usize) {
         // Of equals the older one stays, so nobody below the last of a full tree gets in.
-        let enters =
-            !self.sorted || self.nodes.len() < self.room() || self.nodes.last().is_some_and(|last| chance > last.0);
-        if enters {
+        if chance > self.floor {
             self.nodes.push((chance, id));
             self.sorted = false;
         }
@@ -77,11 +78,11 @@ impl Worth {
 
     /// How many nodes of a next level are worth running, and pays for them: those with `chances`
     /// may be, in falling order, each expected to have the children `following`.
-    pub(super) fn level(&mut self, chances: &[f64], following: &[Follower]) -> usize {
+    pub(super) fn level(&mut self, chances: &[f64], following: &Following) -> usize {
         let threshold = self.threshold(chances, following);
         let (mut best, mut width, mut sum) = (self.beginning(), 0, 0.0);
         for (index, &chance) in chances.iter().enumerate() {
-            sum += Gain::of(chance, following, threshold).worth;
+            sum += following.gain(chance, threshold).worth;
             let net = sum - self.level_price(index + 1);
             if net > best {
                 (best, width) = (net, index + 1);
@@ -111,13 +112,13 @@ impl Worth {
 
     /// The chance from which a child is worth sending: the price of a further node, averaged over
     /// as many as are to be expected; in a full tree, the chance of the node it would replace.
-    fn threshold(&mut self, chances: &[f64], following: &[Follower]) -> f64 {
+    fn threshold(&mut self, chances: &[f64], following: &Following) -> f64 {
         let sent = self.count();
         if sent >= self.room() {
             return sent.checked_sub(1).map_or(f64::INFINITY, |last| self.nodes[last].0);
         }
         let price = |more: usize| (self.price(sent + more) - self.price(sent)) / more as f64;
-        let children = chances.iter().map(|&chance| Gain::of(chance, following, price(1)).count);
+        let children = chances.iter().map(|&chance| following.gain(chance, price(1)).count);
         let expected = children.sum::<f64>().round() as usize;
         price(expected.clamp(1, self.room() - sent))
     }
@@ -138,8 +139,12 @@ impl Worth {
 
     fn sort(&mut self) {
         if !self.sorted {
-            self.nodes.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            // Those of earlier levels are in order: a stable sort takes them as they are.
+            self.nodes.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             self.nodes.truncate(self.room());
+            if let Some(last) = self.room().checked_sub(1).and_then(|last| self.nodes.get(last)) {
+                self.floor = last.0;
+            }
             self.sorted = true;
         }
     }
@@ -154,48 +159,30 @@ impl Worth {
     }
 
     fn level_price(&self, width: usize) -> f64 {
-        self.level.map_or(0.0, |level| self.pace * level.at(width))
-    }
-}
-
-/// What running one node may bring.
-#[derive(Clone, Copy)]
-struct Gain {
-    worth: f64,
-    count: f64,
-}
-
-impl Gain {
-    /// Children count where their chance exceeds the price of sending one more.
-    fn of(chance: f64, following: &[Follower], threshold: f64) -> Self {
-        let mut gain = Self { worth: 0.0, count: 0.0 };
-        for follower in following {
-            let surplus = chance * follower.chance - threshold;
-            if surplus > 0.0 {
-                gain.worth += follower.count * surplus;
-                gain.count += follower.count;
-            }
-        }
-        gain
+        self.levels.get(width).copied().unwrap_or(f64::INFINITY)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::followers::Follower;
     use super::*;
-    use crate::{Costs, Limits};
+    use crate::{Costs, Curve, Limits};
 
     /// A round at a pace of one token a millisecond, with nodes of these chances.
     fn worth(level: Curve, verification: Curve, chances: &[f64]) -> Worth {
         let limits = Limits { max_nodes: 4, max_depth: 8 };
         let mut worth = Worth::default();
         let costs = Costs::new(level, verification);
-        worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0);
+        worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0, 4);
         chances.iter().zip(1..).for_each(|(&chance, id)| worth.offer(chance, id));
         worth
     }
 
-    const CERTAIN: [Follower; 1] = [Follower { count: 1.0, chance: 1.0 }];
+    /// One child, of this chance.
+    fn one(chance: f64) -> Following {
+        Following::of(vec![Follower { count: 1.0, chance }])
+    }
 
     #[test]
     fn nodes_are_sent_while_their_chance_pays_for_verifying_them() {
@@ -222,9 +209,9 @@ mod tests {
     #[test]
     fn as_many_nodes_are_run_as_pay_for_it() {
         let level = |per_node| worth(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
-        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &CERTAIN), 3);
-        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &CERTAIN), 2);
-        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &CERTAIN), 0);
+        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &one(1.0)), 3);
+        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &one(1.0)), 2);
+        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &one(1.0)), 0);
     }
 
     #[test]
@@ -234,7 +221,7 @@ mod tests {
         let pays = |limit, ms| {
             let mut worth = worth(Curve::line(ms, 0.0), first_is_dear, &[]);
             worth.levels_left = limit;
-            assert_eq!(worth.level(&[1.0], &[Follower { count: 1.0, chance: 0.9 }]), 0);
+            assert_eq!(worth.level(&[1.0], &one(0.9)), 0);
             worth.chain([0.9, 0.81, 0.73].into_iter())
         };
         assert_eq!((pays(8, 0.3), pays(1, 0.3), pays(8, 0.8)), (true, false, false));
@@ -243,8 +230,8 @@ mod tests {
     #[test]
     fn in_a_full_tree_a_child_must_beat_the_node_it_replaces() {
         let full = |chance| worth(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
-        assert_eq!(full(0.3).level(&[0.9], &CERTAIN), 1);
-        assert_eq!(full(0.8).level(&[0.9], &CERTAIN), 0);
+        assert_eq!(full(0.3).level(&[0.9], &one(1.0)), 1);
+        assert_eq!(full(0.8).level(&[0.9], &one(1.0)), 0);
     }
 
     #[test]
