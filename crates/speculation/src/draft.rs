@@ -15,7 +15,8 @@ pub struct Draft {
     /// Number of the first node of the newest level; 0 before the first.
     newest: usize,
     widths: Vec<usize>,
-    root: Option<Expansion>,
+    /// What running each node told, by rising number.
+    expansions: Vec<(usize, Expansion)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +25,6 @@ struct DraftNode {
     kept: bool,
     /// It carries a stop token: nothing can follow it.
     stops: bool,
-    expansion: Option<Expansion>,
 }
 
 /// What running a node told: the distribution its children were taken from.
@@ -69,10 +69,8 @@ impl Draft {
 
     /// What running node `id` told, if it was run.
     pub fn expansion(&self, id: usize) -> Option<&Expansion> {
-        match id.checked_sub(1) {
-            None => self.root.as_ref(),
-            Some(index) => self.nodes.get(index)?.expansion.as_ref(),
-        }
+        let index = self.expansions.binary_search_by_key(&id, |run| run.0).ok()?;
+        Some(&self.expansions[index].1)
     }
 
     /// Whether node `id` is of the newest level, still kept, and may be continued.
@@ -120,7 +118,8 @@ impl Draft {
     pub(crate) fn clear(&mut self) {
         self.nodes.clear();
         self.widths.clear();
-        (self.newest, self.root) = (0, None);
+        self.expansions.clear();
+        self.newest = 0;
     }
 
     /// Starts a level: `width` nodes were run.
@@ -129,16 +128,9 @@ impl Draft {
         self.newest = self.nodes.len() + 1;
     }
 
-    /// Notes what running node `id` told.
+    /// Notes what running node `id` told; nodes are run by rising number.
     pub(crate) fn expanded(&mut self, id: usize, expansion: Expansion) {
-        match id.checked_sub(1) {
-            None => self.root = Some(expansion),
-            Some(index) => {
-                if let Some(node) = self.nodes.get_mut(index) {
-                    node.expansion = Some(expansion);
-                }
-            }
-        }
+        self.expansions.push((id, expansion));
     }
 
     /// The node that would continue `parent`; it is not part of the draft yet.
@@ -148,7 +140,7 @@ impl Draft {
 
     /// Adds a node to the newest level.
     pub(crate) fn push(&mut self, node: Node, stops: bool) {
-        self.nodes.push(DraftNode { node, kept: true, stops, expansion: None });
+        self.nodes.push(DraftNode { node, kept: true, stops });
     }
 
     /// Drops all kept nodes but the `n` best.

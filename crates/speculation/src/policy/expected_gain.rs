@@ -133,8 +133,12 @@ impl ExpectedGain {
     /// The nodes worth running next, the likeliest first.
     fn worth_running(&mut self, draft: &Draft) -> Vec<usize> {
         let mut frontier: Vec<(f64, usize)> = draft.expandable().map(|id| (self.round.chance(id), id)).collect();
-        frontier.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        frontier.truncate(self.beam);
+        let likelier = |a: &(f64, usize), b: &(f64, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        if frontier.len() > self.beam {
+            frontier.select_nth_unstable_by(self.beam, likelier);
+            frontier.truncate(self.beam);
+        }
+        frontier.sort_unstable_by(likelier);
         let chances: Vec<f64> = frontier.iter().map(|node| node.0).collect();
         let Known { followers, acceptance, .. } = &self.known;
         let following = &mut self.round.following[draft.levels().min(DEPTHS - 1)];
