@@ -14,11 +14,14 @@ const KEEP: f64 = 0.99;
 const BELIEF: f64 = 2.0;
 const CLASS_BELIEF: f64 = 4.0;
 
+/// How many times their odds favourites are hoped to have before any was tried.
+const HOPE: f64 = 2.0;
+
 /// Nothing is certain.
 const CHANCE_MAX: f64 = 0.999;
 
 /// Acceptance by class of probability, first children apart from the others.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Acceptance {
     groups: [Group; 2],
 }
@@ -34,6 +37,17 @@ struct Group {
 impl Default for Group {
     fn default() -> Self {
         Self { classes: Default::default(), all: Trials::default(), odds_ratio: 1.0 }
+    }
+}
+
+impl Default for Acceptance {
+    /// Others are believed; favourites are hoped to be better than they look, as they mostly are: a greedy target takes its
+    /// favourite whatever its probability, and shared noise favours the same tokens on both sides.
+    fn default() -> Self {
+        // So many accepted beyond those tried make these the odds.
+        let favourites = Trials { accepted: BELIEF * (HOPE - 1.0) / (HOPE + 1.0), ..Trials::default() };
+        let (others, first) = (Group::default(), Group { all: favourites, odds_ratio: HOPE, ..Group::default() });
+        Self { groups: [others, first] }
     }
 }
 
@@ -105,10 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn at_first_the_drafter_is_believed() {
+    fn at_first_the_drafter_is_believed_and_its_favourites_are_hoped_to_be_better() {
+        let unknown = Acceptance::default();
         for prob in [0.001, 0.3, 0.99] {
-            assert!((Acceptance::default().chance(prob, true) - prob).abs() < 1e-12);
+            assert!((unknown.chance(prob, false) - prob).abs() < 1e-12);
+            assert!((unknown.chance(prob, true) - with_odds(prob, HOPE)).abs() < 1e-12);
         }
+        assert!((unknown.groups[1].all.odds_ratio() - HOPE).abs() < 1e-12);
     }
 
     #[test]

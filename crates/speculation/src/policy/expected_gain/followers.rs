@@ -13,7 +13,7 @@ const KEEP: f64 = 0.99;
 
 /// First children, and others, of each class of probability: what is believed of a node's
 /// children before any is seen. Hopeful: who tries in vain soon knows better, and who does not try never does.
-const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.0, 0.03, 0.05, 0.07, 0.08, 0.10, 0.15, 0.17, 0.12, 0.12, 0.11];
+const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.01, 0.05, 0.08, 0.09, 0.10, 0.12, 0.14, 0.15, 0.10, 0.08, 0.08];
 const OTHERS: [f64; CLASSES] = [1.2, 0.8, 0.5, 0.2, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
 
 /// Children by group (others, first) and class.
