@@ -21,7 +21,8 @@ pub struct Args {
     /// alone, unless thresholds are given.
     #[arg(long, env = "ESPALIER_DRAFTER_LAYERS", value_name = "N")]
     pub layers: Option<usize>,
-    /// The least confidence at which each exit but the last answers, for a drafter with several.
+    /// The least confidence at which each exit but the last answers, for a drafter with several. Without it the drafter
+    /// finds out what suits each target while it serves, unless a gateway's profile says it.
     #[arg(long, env = "ESPALIER_DRAFTER_THRESHOLDS", value_name = "X,X…")]
     pub thresholds: Option<String>,
     /// The drafter's name; the folder's when absent, with the number of layers if it is cut.
@@ -55,7 +56,7 @@ pub struct Config {
     pub target_model: Option<PathBuf>,
     /// Layers to use; all when none.
     pub layers: Option<usize>,
-    /// The least confidence at which each exit but the last answers, with commas between them; the usual ones when none.
+    /// The least confidence at which each exit but the last answers, with commas between them; tuned for each target when none.
     pub thresholds: Option<String>,
     /// The drafter's name.
     pub name: String,

@@ -8,5 +8,5 @@ mod tests;
 mod thread;
 
 pub(crate) use drafting::{Drafting, Request};
-pub(crate) use exits::Exits;
+pub(crate) use exits::{Exits, SharedTuner, Tuning};
 pub(crate) use thread::Engine;

@@ -36,6 +36,8 @@ pub(crate) enum SequenceError {
     #[error(transparent)]
     Pruning(#[from] PruningPolicy),
     #[error(transparent)]
+    Exits(#[from] ExitError),
+    #[error(transparent)]
     Deadline(#[from] DeadlineError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -68,6 +70,7 @@ impl From<SequenceError> for Fault {
             E::Wire(_)
             | E::Policy(_)
             | E::Pruning(_)
+            | E::Exits(_)
             | E::Deadline(_)
             | E::Connect(_)
             | E::NoStart

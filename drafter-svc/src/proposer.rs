@@ -155,7 +155,9 @@ impl Proposer for EngineProposer {
         self.plain = PlainRounds::default();
         // The first round waits for the target to read the prompt, which no later round does.
         if outcome.round > 0 {
-            let elapsed = self.begun.elapsed().saturating_sub(drafting.levels_took);
+            let took = self.begun.elapsed();
+            drafting.observe_round(outcome, took);
+            let elapsed = took.saturating_sub(drafting.levels_took);
             drafting.costs.observe_verification(tree.len(), RoundTime { elapsed, compute: outcome.compute });
         }
         Ok(drafting.apply(outcome)?)

@@ -23,12 +23,12 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::config::Config;
-use crate::engine::{Drafting, Engine, Exits, Request as DraftRequest};
+use crate::engine::{Drafting, Engine, Exits, Request as DraftRequest, SharedTuner, Tuning};
 use crate::error::{DrafterError, SequenceError};
 use crate::proposer::EngineProposer;
 use crate::verifiers::{Verifier, Verifiers};
 
-/// Targets whose costs are remembered, and circumstances whose experience is.
+/// Targets whose costs and thresholds are remembered, and circumstances whose experience is.
 const REMEMBERED_MAX: usize = 256;
 
 /// A drafter ready to serve.
@@ -49,6 +49,8 @@ struct Inner {
     costs: Mutex<HashMap<String, CostModel>>,
     /// What policies learned from their last sequence.
     experience: Mutex<HashMap<Circumstances, Experience>>,
+    /// The thresholds of exits that suit each target, as far as is known.
+    tuners: Mutex<HashMap<String, SharedTuner>>,
 }
 
 /// What a policy's experience holds for: the target, the policy with its parameters, and whether decoding is greedy.
@@ -107,6 +109,7 @@ impl Drafter {
             levels,
             costs: Mutex::default(),
             experience: Mutex::default(),
+            tuners: Mutex::default(),
         })))
     }
 
@@ -152,6 +155,16 @@ impl Drafter {
         Some(Tap { layer, width: self.0.model.decoder().config().hidden })
     }
 
+    /// The tuner of a target's thresholds, which its sequences share; none where `exits` are not to be tuned.
+    fn tuner(&self, target: &VerifierCard, exits: &Exits) -> Result<Option<SharedTuner>, SequenceError> {
+        let Some(new) = exits.tuner()? else { return Ok(None) };
+        let mut tuners = locked(&self.0.tuners);
+        if tuners.len() >= REMEMBERED_MAX && !tuners.contains_key(&target.name) {
+            return Ok(Some(new));
+        }
+        Ok(Some(tuners.entry(target.name.clone()).or_insert(new).clone()))
+    }
+
     fn proposer(&self, start: &Start, target: &VerifierCard) -> Result<EngineProposer, SequenceError> {
         let request = DraftRequest {
             committed: start.committed.clone(),
@@ -166,7 +179,12 @@ impl Drafter {
             greedy: request.sampling.is_greedy(),
         };
         let Inner { card, model, exits, .. } = &*self.0;
-        let mut drafting = Drafting::new(model, (exits.clone(), card.vocabulary.size), request, self.costs(target))?;
+        let exits = exits.of_sequence(start.exit_thresholds.clone())?;
+        let tuner = self.tuner(target, &exits)?;
+        let mut drafting = Drafting::new(model, (exits, card.vocabulary.size), request, self.costs(target))?;
+        if let Some(tuner) = tuner {
+            drafting.tune(Tuning::new(tuner));
+        }
         if let Some(experience) = locked(&self.0.experience).get(&circumstances) {
             drafting.build_on(experience);
         }

@@ -1,12 +1,15 @@
 //! What a gateway is told when it starts.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Parser;
 use espalier_service_kit::{ConnectError, TelemetryArgs, channel};
 use espalier_speculation::{PolicyError, PolicySpec, parse_policy};
 use thiserror::Error;
 use tonic::transport::Channel;
+
+use crate::profiles::{Profiles, ProfilesError};
 
 /// The most verifiers, and the most drafters, that a gateway may be given.
 pub const PEERS_MAX: usize = 256;
@@ -36,6 +39,10 @@ pub struct Args {
     /// How trees are grown unless a request says otherwise
     #[arg(long, env = "ESPALIER_GATEWAY_POLICY", default_value = Config::POLICY, value_name = "POLICY")]
     pub policy: String,
+    /// Thresholds of exits by target and drafter, as `espalier tune thresholds` writes them; drafters that are not named
+    /// there choose their own
+    #[arg(long, env = "ESPALIER_GATEWAY_PROFILES", value_name = "FILE.json")]
+    pub profiles: Option<PathBuf>,
     /// Requests served at once; more are refused
     #[arg(long, env = "ESPALIER_GATEWAY_REQUESTS_MAX", default_value_t = Config::REQUESTS_MAX, value_name = "N")]
     pub requests_max: usize,
@@ -53,6 +60,9 @@ pub enum ConfigError {
     /// The default policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The profiles are none.
+    #[error(transparent)]
+    Profiles(#[from] ProfilesError),
     /// A number, or a number of addresses, is out of range.
     #[error("{name} is {value}, which is not between {min} and {limit}")]
     Range {
@@ -72,8 +82,17 @@ pub enum ConfigError {
 pub struct Config {
     pub(crate) verifiers: Vec<Address>,
     pub(crate) drafters: Vec<Address>,
-    pub(crate) policy: PolicySpec,
+    pub(crate) usual: Usual,
     pub(crate) requests_max: usize,
+}
+
+/// What holds for every request that does not say otherwise.
+#[derive(Debug, Clone)]
+pub(crate) struct Usual {
+    /// How trees are grown.
+    pub(crate) policy: PolicySpec,
+    /// When rows leave drafters with several exits.
+    pub(crate) profiles: Profiles,
 }
 
 /// Where a service is, and the way there.
@@ -100,8 +119,9 @@ impl Config {
     /// [`ConfigError`] quotes the first argument that is wrong.
     pub fn from_args(args: &Args) -> Result<Self, ConfigError> {
         let limit = REQUESTS_LIMIT;
+        let profiles = args.profiles.as_deref().map(Profiles::read).transpose()?;
         Ok(Self {
-            policy: parse_policy(&args.policy)?,
+            usual: Usual { policy: parse_policy(&args.policy)?, profiles: profiles.unwrap_or_default() },
             requests_max: in_range("requests-max", args.requests_max, (1, limit))?,
             ..Self::new(&args.verifiers, &args.drafters)?
         })
@@ -118,9 +138,16 @@ impl Config {
         Ok(Self {
             verifiers: addresses(verifiers)?,
             drafters: addresses(drafters)?,
-            policy: parse_policy(Self::POLICY)?,
+            usual: Usual { policy: parse_policy(Self::POLICY)?, profiles: Profiles::default() },
             requests_max: Self::REQUESTS_MAX,
         })
+    }
+
+    /// The same with thresholds of exits for some drafters and targets.
+    #[must_use]
+    pub fn with_profiles(mut self, profiles: Profiles) -> Self {
+        self.usual.profiles = profiles;
+        self
     }
 }
 
@@ -151,7 +178,7 @@ mod tests {
     async fn the_usual_configuration_needs_only_verifiers() {
         let config = parsed(&[]).unwrap();
         assert_eq!(config.verifiers.len(), 2);
-        assert_eq!((config.policy.name(), config.requests_max), ("expected-gain", 256));
+        assert_eq!((config.usual.policy.name(), config.requests_max), ("expected-gain", 256));
     }
 
     #[tokio::test]
@@ -164,6 +191,8 @@ mod tests {
             assert_eq!(parsed(&args).unwrap_err().to_string(), words);
         }
         assert!(parsed(&["--policy", "guess"]).unwrap_err().to_string().contains("`guess`"));
+        let unreadable = parsed(&["--profiles", "/nowhere.json"]).unwrap_err().to_string();
+        assert_eq!(unreadable, "cannot read /nowhere.json");
         assert!(Config::new(&[], &[]).is_err());
     }
 }

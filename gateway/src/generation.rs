@@ -199,6 +199,7 @@ impl Generation {
             max_tokens: self.remaining(),
             stop_tokens: self.request.stop_tokens.clone(),
             logprobs: self.request.logprobs,
+            exit_thresholds: self.request.exit_thresholds.clone(),
         }
     }
 

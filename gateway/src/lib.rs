@@ -15,6 +15,7 @@ mod directory;
 mod error;
 mod generation;
 mod peers;
+mod profiles;
 mod rounds;
 mod route;
 mod service;
@@ -24,4 +25,5 @@ mod validate;
 
 pub use config::{Args, Config, ConfigError, PEERS_MAX, REQUESTS_LIMIT};
 pub use error::{GatewayError, RequestError};
+pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};
 pub use service::{Gateway, serve};

@@ -11,14 +11,13 @@ use espalier_proto::{
     TargetCard, pb,
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
-use espalier_speculation::PolicySpec;
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
-use crate::config::Config;
+use crate::config::{Config, Usual};
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
@@ -33,7 +32,7 @@ pub struct Gateway(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     directory: Arc<Directory>,
-    policy: PolicySpec,
+    usual: Usual,
     places: Arc<Semaphore>,
     requests_max: usize,
 }
@@ -60,7 +59,7 @@ impl Gateway {
         directory.refresh().await;
         Self(Arc::new(Inner {
             directory,
-            policy: config.policy,
+            usual: config.usual,
             places: Arc::new(Semaphore::new(config.requests_max)),
             requests_max: config.requests_max,
         }))
@@ -91,7 +90,7 @@ impl Gateway {
         let inner = Arc::clone(&self.0);
         let validate = move || {
             let request = with_seed(GenerationRequest::try_from(wire)?);
-            ValidRequest::new(request, &inner.directory, &inner.policy)
+            ValidRequest::new(request, &inner.directory, &inner.usual)
         };
         let validated = tokio::task::spawn_blocking(validate).await;
         Ok(validated.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))??)

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt};
-use espalier_speculation::{Acceptance, PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy};
+use espalier_speculation::{
+    Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy,
+};
 use espalier_text::{Message as ChatMessage, Tokenizer};
 
-use crate::config::Config;
+use crate::config::{Config, Usual};
 use crate::directory::{Directory, Drafter};
 use crate::error::RequestError;
 use crate::peers::TargetInfo;
@@ -52,19 +54,17 @@ pub(crate) struct ValidRequest {
     pub(crate) logprobs: Option<usize>,
     pub(crate) policy: PolicySpec,
     pub(crate) drafting: Drafting,
+    /// When rows leave the drafter; its own thresholds if absent.
+    pub(crate) exit_thresholds: Option<ExitThresholds>,
 }
 
 impl ValidRequest {
-    /// Checks a request against what is there; `policy` is the one to use unless
-    /// it names its own, or its acceptance wants another. Tokenizes the prompt,
-    /// which may take a while.
-    pub(crate) fn new(
-        request: GenerationRequest,
-        directory: &Directory,
-        policy: &PolicySpec,
-    ) -> Result<Self, RequestError> {
+    /// Checks a request against what is there; the `usual` policy is the one to
+    /// use unless it names its own, or its acceptance wants another. Tokenizes the
+    /// prompt, which may take a while.
+    pub(crate) fn new(request: GenerationRequest, directory: &Directory, usual: &Usual) -> Result<Self, RequestError> {
         let target = find_target(&request.target, directory)?;
-        let policy = choose_policy(request.policy.as_deref(), policy, request.sampling.acceptance())?;
+        let policy = choose_policy(request.policy.as_deref(), &usual.policy, request.sampling.acceptance())?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer)?;
@@ -81,6 +81,7 @@ impl ValidRequest {
             stop_strings: request.stop_strings,
             logprobs: request.logprobs,
             policy,
+            exit_thresholds: usual.profiles.thresholds(&target.card.name, drafting.name()).cloned(),
             drafting,
             target,
         })

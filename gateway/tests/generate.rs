@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use espalier_gateway::Config;
+use espalier_gateway::{Config, Profiles};
 use espalier_proto::{GenerationRequest, Message, Prompt, TargetCard, pb};
 use espalier_speculation::{FinishReason, Sampling, StopStrings};
 use support::*;
@@ -25,6 +25,25 @@ async fn the_text_is_the_target_s_whoever_drafts() {
         let speculation = &answer.completion.speculation;
         assert_eq!((speculation.drafter.as_str(), speculation.failovers), (drafter, 0));
         assert_eq!(answer.completion.reason, FinishReason::Length);
+    }
+}
+
+#[tokio::test]
+async fn a_profile_is_sent_to_the_drafter_and_for_the_target_that_it_names() {
+    let (toy, other) = (verifier("toy").await, verifier("other").await);
+    let (sorted, plain) = (drafter("sorted", None).await, drafter("plain", None).await);
+    let [verifiers, drafters] = [[&toy, &other], [&sorted, &plain]].map(|toys| toys.map(|toy| toy.url.clone()));
+    let profiles = Profiles::parse(r#"{"toy": {"sorted": [0.75, 0.5]}, "other": {"absent": [0.9]}}"#).unwrap();
+    let url = start(Config::new(&verifiers, &drafters).unwrap().with_profiles(profiles)).await;
+    for (target, name, drafter, expected) in [
+        ("toy", "sorted", &sorted, Some("0.75,0.5")),
+        ("toy", "plain", &plain, None),
+        ("other", "sorted", &sorted, None),
+    ] {
+        let asked = GenerationRequest { target: target.to_owned(), drafter: Some(name.to_owned()), ..request(20) };
+        assert_eq!(generate(&url, asked).await.unwrap().ids(), plain_text(&PROMPT, 20));
+        let sent = drafter.life.thresholds.lock().unwrap().as_ref().map(ToString::to_string);
+        assert_eq!(sent.as_deref(), expected, "{name} for {target}");
     }
 }
 

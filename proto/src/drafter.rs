@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Logprobs, Sampling, Token};
+use espalier_speculation::{ExitThresholds, FinishReason, Logprobs, Sampling, Token};
 
 use crate::common::{
     SequenceBounds, SequenceId, check_length, check_text, read_logprobs, read_logprobs_asked, read_reason,
@@ -46,6 +46,8 @@ pub struct Start {
     pub stop_tokens: Vec<Token>,
     /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
     pub logprobs: Option<usize>,
+    /// When rows leave a drafter with several exits; the drafter's own thresholds if absent.
+    pub exit_thresholds: Option<ExitThresholds>,
 }
 
 impl Start {
@@ -77,8 +79,15 @@ impl Start {
             max_tokens,
             stop_tokens: wire.stop_tokens,
             logprobs: read_logprobs_asked(wire.logprobs)?,
+            exit_thresholds: read_thresholds(wire.exit_thresholds)?,
         })
     }
+}
+
+/// Thresholds of a drafter of as many exits as they are for; none are none.
+fn read_thresholds(wire: Vec<f64>) -> Result<Option<ExitThresholds>, WireError> {
+    let exits = wire.len() + 1;
+    Ok(if wire.is_empty() { None } else { Some(ExitThresholds::new(wire, exits)?) })
 }
 
 impl From<Start> for pb::SpeculateRequest {
@@ -94,6 +103,7 @@ impl From<Start> for pb::SpeculateRequest {
             stop_tokens: start.stop_tokens,
             generated: wire_count(start.generated),
             logprobs: start.logprobs.map(wire_count),
+            exit_thresholds: start.exit_thresholds.map_or_else(Vec::new, |exits| exits.thresholds().to_vec()),
         };
         Self { message: Some(Up::Start(start)) }
     }
@@ -276,6 +286,7 @@ mod tests {
             max_tokens: 5,
             stop_tokens: vec![],
             logprobs: Some(0),
+            exit_thresholds: Some(ExitThresholds::parse("0.5,0.75", 3).unwrap()),
         }
     }
 
@@ -299,6 +310,21 @@ mod tests {
     #[test]
     fn a_start_survives_the_wire() {
         assert_eq!(Start::read(start().into(), &BOUNDS), Ok(start()));
+        let usual = Start { exit_thresholds: None, ..start() };
+        assert_eq!(Start::read(usual.clone().into(), &BOUNDS), Ok(usual));
+    }
+
+    #[test]
+    fn thresholds_that_no_drafter_can_have_are_refused() {
+        let refusal = |thresholds| {
+            let mut wire = pb::SpeculateRequest::from(start());
+            let Some(Up::Start(message)) = &mut wire.message else { panic!("another message") };
+            message.exit_thresholds = thresholds;
+            Start::read(wire, &BOUNDS).unwrap_err().to_string()
+        };
+        assert_eq!(refusal(vec![0.5, 1.5]), "the threshold of exit 1 is 1.5, which is not between 0 and 1");
+        assert_eq!(refusal(vec![f64::NAN]), "the threshold of exit 0 is NaN, which is not between 0 and 1");
+        assert_eq!(refusal(vec![0.5; 64]), "a drafter cannot have 65 exits, only 1 to 64");
     }
 
     #[test]

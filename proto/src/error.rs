@@ -1,6 +1,8 @@
 //! Why a message was refused.
 
-use espalier_speculation::{DistributionError, DrawnTreeError, SamplingError, StopStringError, Token, TreeFault};
+use espalier_speculation::{
+    DistributionError, DrawnTreeError, ExitError, SamplingError, StopStringError, Token, TreeFault,
+};
 use thiserror::Error;
 
 /// A message that breaks one of the protocol's rules.
@@ -171,6 +173,9 @@ pub enum WireError {
     /// Stop strings that are none.
     #[error(transparent)]
     StopStrings(#[from] StopStringError),
+    /// Thresholds of exits that no drafter can have.
+    #[error(transparent)]
+    Exits(#[from] ExitError),
     /// Sampling parameters out of range.
     #[error(transparent)]
     Sampling(#[from] SamplingError),

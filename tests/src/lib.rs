@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
-use espalier_local::{ANY_PORT, Plan, Role, System};
+use espalier_local::{ANY_PORT, Plan, Profiles, Role, System};
 use espalier_proto::{GenerationRequest, Prompt};
 use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
@@ -34,7 +34,8 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
     let threads_of_drafter = NonZeroUsize::new(threads).unwrap();
     let drafter = DrafterConfig::new(model("small"), layers, threads_of_drafter);
     let drafter = DrafterConfig { name: "drafter".to_owned(), ..drafter };
-    Plan { verifiers: targets.iter().map(verifier).collect(), drafters: vec![drafter], gateway: ANY_PORT }
+    let verifiers = targets.iter().map(verifier).collect();
+    Plan { verifiers, drafters: vec![drafter], gateway: ANY_PORT, profiles: Profiles::default() }
 }
 
 /// A running system of [`plan`].

@@ -4,12 +4,12 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use espalier_client::{Client, ClientError};
+use espalier_client::{Answer, Client, ClientError};
 use espalier_drafter::Config as DrafterConfig;
-use espalier_local::{Role, System};
+use espalier_local::{Profiles, Role, System};
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::{Fault, FaultKind, GenerationRequest, Party, SequenceId, Start};
 use espalier_service_kit::channel;
@@ -122,6 +122,47 @@ async fn every_kind_gives_the_plain_text() {
     system.stop().await.unwrap();
 }
 
+/// `small` itself with exits after layers 2 and 5, in `folder`.
+fn exits_of_small(folder: &Path) -> DrafterConfig {
+    for entry in fs::read_dir(model(TARGET)).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+    }
+    let config = folder.join("config.json");
+    let mut read: serde_json::Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    read["espalier_exits"] = serde_json::json!([2, 5, read["num_hidden_layers"]]);
+    fs::write(config, read.to_string()).unwrap();
+    let drafter = DrafterConfig::new(folder.to_owned(), None, NonZeroUsize::new(2).unwrap());
+    DrafterConfig { name: "sorted".to_owned(), ..drafter }
+}
+
+/// Asks through a gateway with these thresholds for [`TARGET`], or with none.
+async fn with_thresholds(system: &System, thresholds: Option<&str>) -> Answer {
+    let json = thresholds.map_or_else(|| "{}".to_owned(), |list| format!(r#"{{"{TARGET}": {{"sorted": [{list}]}}}}"#));
+    let gateway = system.side_gateway(Profiles::parse(&json).unwrap()).await.unwrap();
+    let request =
+        GenerationRequest { policy: Some("constant,k=4".to_owned()), ..ask(TARGET, "sorted", sampling(0.0, 0)) };
+    answer(&Client::new(gateway.url()).unwrap(), request).await
+}
+
+#[tokio::test]
+async fn thresholds_of_a_profile_reach_the_drafter_and_leave_the_text_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let system = start(vec![exits_of_small(folder.path())]).await;
+    let [bold, cautious, tuned, wrong] = [Some("0, 0"), Some("1, 1"), None, Some("0.5")];
+    let [bold, cautious] = [with_thresholds(&system, bold).await, with_thresholds(&system, cautious).await];
+    let tau = |answer: &Answer| answer.completion.speculation.tau.unwrap();
+    assert!(tau(&cautious) > 4.0, "all layers are the target itself: {}", tau(&cautious));
+    assert!(tau(&bold) < 3.0, "two layers know little: {}", tau(&bold));
+    let [tuned, wrong] = [with_thresholds(&system, tuned).await, with_thresholds(&system, wrong).await];
+    // A drafter that refuses what it was sent is done without.
+    let speculation = &wrong.completion.speculation;
+    assert_eq!((speculation.drafter.as_str(), speculation.failovers), ("ngram", 1));
+    for answer in [&bold, &tuned, &wrong] {
+        assert_eq!(answer.ids(), cautious.ids());
+    }
+    system.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_drafter_for_one_target_serves_no_other() {
     let workshop = Workshop::new();
@@ -161,6 +202,7 @@ async fn speculate(system: &System) -> Fault {
         max_tokens: 4,
         stop_tokens: vec![],
         logprobs: None,
+        exit_thresholds: None,
     };
     let drafter = channel(&format!("http://{}", address(system, Role::Drafter))).unwrap();
     let messages = futures::stream::iter([start.into()]);

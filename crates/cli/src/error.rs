@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use espalier_client::ClientError;
-use espalier_local::LocalError;
+use espalier_local::{LocalError, ProfilesError};
 use espalier_model::ModelError;
 use espalier_proto::FaultKind;
 use espalier_service_kit::{ShutdownError, TelemetryError};
-use espalier_speculation::{LogitsError, PolicyError, PruningPolicy, SamplingError, StopStringError};
+use espalier_speculation::{ExitError, LogitsError, PolicyError, PruningPolicy, SamplingError, StopStringError};
 use espalier_text::TextError;
 use espalier_trainer::TrainError;
 use espalier_verifier::ConfigError;
@@ -40,10 +40,20 @@ pub(crate) enum CliError {
     Tokenizers { drafter: String, target: String },
     #[error("drafter `{drafter}` guesses from the target's hidden states, which this does not give it")]
     ReadsStates { drafter: String },
+    #[error("drafter `{drafter}` has one exit only, so it has no thresholds to tune")]
+    NoExits { drafter: String },
+    #[error("drafter `{drafter}` gave up, so its pace cannot be measured")]
+    DrafterLost { drafter: String },
+    #[error("no answer was long enough to be timed")]
+    NothingTimed,
     #[error("`{name}` is no size of a model: expected layers, hidden, heads, kv-heads, ffn or context")]
     Size { name: String },
     #[error(transparent)]
     Train(#[from] TrainError),
+    #[error(transparent)]
+    Exits(#[from] ExitError),
+    #[error(transparent)]
+    Profiles(#[from] ProfilesError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
@@ -92,6 +102,8 @@ impl CliError {
             | Self::NobodyGuesses
             | Self::Tokenizers { .. }
             | Self::ReadsStates { .. }
+            | Self::NoExits { .. }
+            | Self::Profiles(_)
             | Self::NoFolders { .. }
             | Self::NoPrompts { .. }
             | Self::Policy(_)

@@ -13,6 +13,7 @@ mod request;
 mod serve;
 mod system;
 mod train;
+mod tune;
 mod unique;
 mod vectors;
 
@@ -82,6 +83,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Golden(folder)) => golden::run(&folder),
         Some(Command::Vectors(folder)) => vectors::run(&folder),
+        Some(Command::Tune(tune)) => block_on(tune::run(&args.system, &tune)),
         Some(Command::Train(train)) => block_on(train::run(&args.system, &train)),
         Some(Command::Bench(Bench::Kernels(kernels))) => bench::kernels::run(&args.system, &kernels),
         Some(Command::Bench(Bench::Decode(decode))) => block_on(bench::decode::run(&args.system, &decode)),

@@ -53,6 +53,21 @@ impl DrafterChoice {
         Ok(choices)
     }
 
+    /// How many exits the drafter has: 1 where it is no model with several, or where its folder does not say.
+    pub(crate) fn exits(&self) -> usize {
+        let Self::Model { folder, layers } = self else { return 1 };
+        let text = std::fs::read(folder.join("config.json")).unwrap_or_default();
+        // What is wrong with the file is said when the drafter is loaded.
+        let config: Exits = serde_json::from_slice(&text).unwrap_or_default();
+        let mut exits = config.exits.unwrap_or_default();
+        if let Some(layers) = layers {
+            // A model that is cut answers after its last layer.
+            exits.retain(|exit| exit < layers);
+            exits.push(*layers);
+        }
+        exits.len().max(1)
+    }
+
     /// How requests name it.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -61,6 +76,14 @@ impl DrafterChoice {
             Self::None => "none".to_owned(),
         }
     }
+}
+
+/// A drafter's `config.json`, as far as its exits go.
+#[derive(Default, serde::Deserialize)]
+struct Exits {
+    /// The layers after which it may answer; none for a model with one exit.
+    #[serde(rename = "espalier_exits")]
+    exits: Option<Vec<usize>>,
 }
 
 /// The folder of the checkpoint `name`: one of the folder of models, or a path.
@@ -142,6 +165,16 @@ mod tests {
         assert!(matches!(DrafterChoice::parse_all(&twice, &shipped()), Err(CliError::Twice { what: "drafter", .. })));
         let refusal = parse("huge").unwrap_err().to_string();
         assert!(refusal.starts_with("there is no checkpoint `huge`"), "{refusal}");
+    }
+
+    #[test]
+    fn a_drafter_has_the_exits_that_its_folder_names_as_far_as_it_is_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.json"), r#"{"espalier_exits": [2, 5, 8]}"#).unwrap();
+        let exits = |layers| DrafterChoice::Model { folder: folder.path().to_owned(), layers }.exits();
+        assert_eq!([None, Some(6), Some(5), Some(1)].map(exits), [3, 3, 2, 1]);
+        assert_eq!(DrafterChoice::parse("small:3", &shipped()).unwrap().exits(), 1);
+        assert_eq!(DrafterChoice::Ngram.exits(), 1);
     }
 
     /// The folder of a drafter that says it shares two layers of a target.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use espalier_client::Client;
 use espalier_drafter::Config as DrafterConfig;
-use espalier_local::{ANY_PORT, Plan, Role, System, processors};
+use espalier_local::{ANY_PORT, Plan, Profiles, Role, System, processors};
 use espalier_verifier::Config as VerifierConfig;
 
 use crate::args::{Decoding, Serve, SystemArgs};
@@ -26,7 +26,7 @@ pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &System
     let drafters = drafters.iter().filter_map(drafter).collect::<Result<_, CliError>>()?;
     let target = |folder| Ok((VerifierConfig::new(folder, threads(system))?, ANY_PORT));
     let verifiers = folders.into_iter().map(target).collect::<Result<_, CliError>>()?;
-    Ok(Plan { verifiers, drafters, gateway: ANY_PORT })
+    Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles: Profiles::default() })
 }
 
 /// The service that a choice needs, if any; `targets` are the folders of those it may be of use to.
@@ -53,6 +53,7 @@ pub(crate) fn plan_to_serve(args: &Serve, system: &SystemArgs) -> Result<Plan, C
     let drafters = plan.drafters.iter_mut().map(|drafter| &mut drafter.listen);
     drafters.zip(ports_from(args.drafter_port)).for_each(|(listen, port)| *listen = at(port));
     plan.gateway = at(args.port);
+    plan.profiles = args.profiles.as_deref().map(Profiles::read).transpose()?.unwrap_or_default();
     Ok(plan)
 }
 

@@ -10,10 +10,11 @@ use std::thread::available_parallelism;
 
 use espalier_drafter::{Drafter, DrafterError};
 use espalier_gateway::Gateway;
+pub use espalier_gateway::{Profiles, ProfilesError};
 use espalier_service_kit::{Bound, ServeError, bind};
 use espalier_verifier::{LoadError, Target};
 use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet, spawn_blocking};
+use tokio::task::{AbortHandle, JoinError, JoinSet, spawn_blocking};
 
 /// A free port on loopback.
 pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -27,6 +28,8 @@ pub struct Plan {
     pub drafters: Vec<espalier_drafter::Config>,
     /// Where the gateway listens.
     pub gateway: SocketAddr,
+    /// Thresholds of exits that the gateway has drafters use.
+    pub profiles: Profiles,
 }
 
 /// Why a system did not start, or what it ended with.
@@ -128,7 +131,7 @@ impl System {
         for (bound, config) in drafters {
             system.add_drafter(config, bound, progress.clone()).await?;
         }
-        system.add_gateway(gateway).await?;
+        system.add_gateway(gateway, plan.profiles).await?;
         Ok(system)
     }
 
@@ -160,13 +163,28 @@ impl System {
         Ok(())
     }
 
-    async fn add_gateway(&mut self, bound: Bound) -> Result<(), LocalError> {
-        let config = espalier_gateway::Config::new(&self.urls(Role::Verifier), &self.urls(Role::Drafter))?;
-        let gateway = Gateway::start(config).await;
+    async fn add_gateway(&mut self, bound: Bound, profiles: Profiles) -> Result<(), LocalError> {
+        let gateway = self.make_gateway(profiles).await?;
         self.add(Role::Gateway, "gateway".to_owned(), bound, |bound, stop| {
             espalier_gateway::serve(gateway, bound, stop)
         });
         Ok(())
+    }
+
+    async fn make_gateway(&self, profiles: Profiles) -> Result<Gateway, LocalError> {
+        let config = espalier_gateway::Config::new(&self.urls(Role::Verifier), &self.urls(Role::Drafter))?;
+        Ok(Gateway::start(config.with_profiles(profiles)).await)
+    }
+
+    /// Starts one more gateway, with profiles of its own, to the same verifiers and drafters.
+    ///
+    /// # Errors
+    /// No free port, or more services than a gateway may be given.
+    pub async fn side_gateway(&self, profiles: Profiles) -> Result<SideGateway, LocalError> {
+        let bound = bind(ANY_PORT).await?;
+        let (url, gateway) = (bound.url(), self.make_gateway(profiles).await?);
+        let serving = tokio::spawn(espalier_gateway::serve(gateway, bound, std::future::pending()));
+        Ok(SideGateway { url, serving: serving.abort_handle() })
     }
 
     /// Serves in the background until the system is stopped.
@@ -223,6 +241,26 @@ impl System {
             () = stop => self.stop().await,
             Some(service) = self.services.join_next() => service?,
         }
+    }
+}
+
+/// A gateway beside that of a system. Dropping it ends it at once.
+#[derive(Debug)]
+pub struct SideGateway {
+    url: String,
+    serving: AbortHandle,
+}
+
+impl SideGateway {
+    /// `http://host:port`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for SideGateway {
+    fn drop(&mut self) {
+        self.serving.abort();
     }
 }
 

@@ -43,6 +43,7 @@ mod support;
 #[allow(clippy::unwrap_used)]
 mod testing;
 mod tree;
+mod tuner;
 mod uniforms;
 mod visibility;
 
@@ -78,6 +79,7 @@ pub use shaping::{
 };
 pub use stop_strings::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX, StopScanner, StopStringError, StopStrings};
 pub use tree::{MAX_TREE_NODES, Node, Tree, TreeBounds, TreeFault};
+pub use tuner::{THRESHOLD_GRID, ThresholdTuner, TunerRun};
 pub use uniforms::{Side, UniformError, Uniforms};
 pub use visibility::visibility;
 

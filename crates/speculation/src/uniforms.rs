@@ -27,6 +27,8 @@ pub enum Side {
     Verification,
     /// The draft policy, which decides whether to go on.
     Policy,
+    /// Whoever tries thresholds of exits.
+    Tuning,
 }
 
 impl Side {
@@ -36,6 +38,7 @@ impl Side {
             Self::Draft => 0x6472_6166_7420_7175,
             Self::Verification => 0x7665_7269_6679_2070,
             Self::Policy => 0x706f_6c69_6379_2073,
+            Self::Tuning => 0x7468_7265_7368_6f6c,
         }
     }
 }
@@ -106,6 +109,7 @@ mod tests {
             draws(1, 3, Side::Draft),
             draws(1, 2, Side::Verification),
             draws(1, 2, Side::Policy),
+            draws(1, 2, Side::Tuning),
         ] {
             assert!(some.iter().zip(&other).all(|(a, b)| a != b));
         }

@@ -11,7 +11,7 @@ use espalier_speculation::{
     PruningPolicy, RoundStart, Sampler, Sampling, Side, Token,
 };
 
-use super::exits::Exits;
+use super::exits::{Exits, Tuning};
 use super::past::Past;
 use crate::error::SequenceError;
 
@@ -69,6 +69,8 @@ pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
     pub(crate) costs: CostModel,
     pub(crate) exits: Exits,
+    /// The part that the sequence has in tuning the thresholds of its exits, where they are tuned.
+    tuning: Option<Tuning>,
     /// The time of the round's levels so far.
     pub(crate) levels_took: Duration,
     committed: Vec<Token>,
@@ -113,6 +115,7 @@ impl Drafting {
             cache: decoder.new_cache(),
             costs,
             exits,
+            tuning: None,
             levels_took: Duration::ZERO,
             past: Past::of(model),
             sampler: Sampler::new(request.sampling, prompt, generated),
@@ -136,9 +139,24 @@ impl Drafting {
         self.grower.build_on(experience);
     }
 
+    /// Has the thresholds of the exits tuned from now on.
+    pub(crate) fn tune(&mut self, tuning: Tuning) {
+        self.tuning = Some(tuning);
+    }
+
+    /// A round for which a draft was made committed what it did and `took` so long, drafting included.
+    pub(crate) fn observe_round(&mut self, outcome: &Outcome, took: Duration) {
+        if let Some(tuning) = &mut self.tuning {
+            tuning.observe(outcome.tokens.len(), took);
+        }
+    }
+
     /// Starts a round.
     pub(crate) fn begin(&mut self, limits: Limits) {
         self.levels_took = Duration::ZERO;
+        if let Some(tuning) = &mut self.tuning {
+            tuning.begin_round(&mut self.exits, limits.max_depth == 0);
+        }
         let position = self.committed.len() as u64 - 1;
         let start = RoundStart { costs: self.costs.costs(), limits, position, seed: self.sampler.sampling().seed() };
         self.grower.begin_round(&start);

@@ -6,8 +6,8 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use espalier_gateway::{Config, Gateway, serve};
@@ -20,7 +20,7 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{bind, channel};
-use espalier_speculation::{NgramLimits, Sampling, StopStrings, Token, TreeBounds, commit, walk};
+use espalier_speculation::{ExitThresholds, NgramLimits, Sampling, StopStrings, Token, TreeBounds, commit, walk};
 use espalier_text::Tokenizer;
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::mpsc;
@@ -65,6 +65,8 @@ pub struct Life {
     pub rounds: AtomicUsize,
     /// Rounds after which the stream breaks, once; never if 0.
     pub breaks_after: AtomicUsize,
+    /// The thresholds that the last sequence of a drafter came with.
+    pub thresholds: Mutex<Option<ExitThresholds>>,
 }
 
 impl Life {
@@ -238,6 +240,7 @@ impl Drafter for ToyDrafter {
         let mut up = request.into_inner();
         let start = Start::read(up.message().await?.unwrap(), &self.card.bounds()).unwrap();
         let guest = Guest::new(&self.life);
+        self.life.thresholds.lock().unwrap().clone_from(&start.exit_thresholds);
         let acceptance = start.sampling.acceptance();
         let open = Open {
             sequence: start.sequence,

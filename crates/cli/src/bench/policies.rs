@@ -25,8 +25,9 @@ use crate::models::DrafterChoice;
 use crate::request::{Form, request};
 use crate::{report, system};
 
-pub(crate) use arms::ALL;
+pub(crate) use arms::{ALL, order};
 pub(crate) use labelled::Labelled;
+pub(crate) use pace::Pace;
 
 /// What could not be measured, as JSON.
 #[derive(Serialize)]

@@ -73,7 +73,7 @@ fn expand(text: &str) -> Vec<String> {
 
 /// The order in which `arms` answer the prompt at `index` of `prompts`: it begins with another arm each time, and over
 /// all prompts with every part of the arms, however few the prompts are.
-pub(super) fn order(arms: usize, index: usize, prompts: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn order(arms: usize, index: usize, prompts: usize) -> impl Iterator<Item = usize> {
     let stride = (arms / prompts.max(1)).max(1);
     (0..arms).map(move |arm| (arm + index * stride) % arms)
 }

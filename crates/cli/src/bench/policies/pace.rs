@@ -12,19 +12,19 @@ const TAIL: f64 = 0.025;
 
 /// Tokens after the first ones of an answer, and the seconds they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Pace {
-    pub(super) tokens: usize,
-    pub(super) seconds: f64,
+pub(crate) struct Pace {
+    pub(crate) tokens: usize,
+    pub(crate) seconds: f64,
 }
 
 impl Pace {
-    pub(super) fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &Answer) -> Self {
         let (tokens, took) = answer.decoded();
         Self { tokens, seconds: took.as_secs_f64() }
     }
 
     /// Tokens a second; none where nothing was timed.
-    pub(super) fn rate(self) -> Option<f64> {
+    pub(crate) fn rate(self) -> Option<f64> {
         (self.tokens > 0 && self.seconds > 0.0).then(|| self.tokens as f64 / self.seconds)
     }
 }

@@ -1,0 +1,265 @@
+//! Which thresholds of exits suit a target: found by trying, at a bounded cost, while text is generated.
+//!
+//! A bandit over vectors of thresholds. It holds the vector that has done best, and now and then has some rounds run
+//! under a neighbour: one threshold a step of the grid up or down. Each vector has faded sums of the tokens and the time
+//! of its rounds; a neighbour takes over when its tokens per second are better by more than the doubt in both.
+//!
+//! No clock is read here and no randomness drawn but from the seed: whoever measures passes the durations in.
+
+mod rate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{ExitError, ExitThresholds, Side, Uniforms};
+use rate::Sums;
+
+/// The thresholds that are tried: 0 always answers, 1 hardly ever.
+pub const THRESHOLD_GRID: [f64; 8] = [0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+
+/// Where the search begins, in the grid: 0.6, between what the paper found best for small targets (0.5) and for large
+/// ones (0.75).
+const START: usize = 3;
+
+/// Rounds of a run. Only the first of them pays for what the run before has left out of the cache.
+const RUN_ROUNDS: usize = 8;
+
+/// Runs of a block, of which one at most is a trial: at first, and after each move.
+const BLOCK_RUNS_MIN: usize = 8;
+
+/// The longest block, in runs.
+const BLOCK_RUNS_MAX: usize = 64;
+
+/// Trials of each neighbour, on average, after which a block doubles unless the best has changed meanwhile.
+const PATIENCE: usize = 16;
+
+/// What counts of all sums after each further round: those of 8192 rounds ago count 1 / e.
+const KEPT: f64 = 1.0 - 1.0 / 8192.0;
+
+/// Rounds that sums must count before they say anything.
+const ROUNDS_MIN: f64 = 24.0;
+
+/// Standard errors by which a neighbour must be better.
+const SURE: f64 = 2.5;
+
+/// Most that one round may count for, in mean rounds of the best: a hiccup says nothing of thresholds.
+const HICCUP: f64 = 4.0;
+
+/// Thresholds as indices into the grid, one for each exit but the last.
+type Place = Vec<usize>;
+
+/// Some rounds in a row under the same thresholds.
+#[derive(Debug, Clone)]
+pub struct TunerRun {
+    place: Place,
+    thresholds: Arc<ExitThresholds>,
+    trial: bool,
+}
+
+impl TunerRun {
+    /// The thresholds of all its rounds.
+    pub fn thresholds(&self) -> &Arc<ExitThresholds> {
+        &self.thresholds
+    }
+
+    /// How many rounds it has, at least 1. The first is not to be observed where another run came before: it may have to
+    /// make up for what that has left out.
+    pub fn rounds(&self) -> usize {
+        RUN_ROUNDS
+    }
+
+    /// Whether it tries something else than the best.
+    pub fn is_trial(&self) -> bool {
+        self.trial
+    }
+}
+
+/// A vector of thresholds and what its rounds have brought.
+#[derive(Debug, Clone)]
+struct Arm {
+    place: Place,
+    sums: Sums,
+}
+
+impl Arm {
+    fn new(place: Place) -> Self {
+        Self { place, sums: Sums::default() }
+    }
+
+    /// Whether it is better than `other` beyond doubt.
+    fn beats(&self, other: &Self) -> bool {
+        let rates = self.sums.rate(ROUNDS_MIN).zip(other.sums.rate(ROUNDS_MIN));
+        rates.is_some_and(|(own, other)| own.value - other.value > SURE * own.error.hypot(other.error))
+    }
+}
+
+/// Finds the thresholds of one drafter for one target; sequences may share it.
+///
+/// At most one of eight runs tries a neighbour. The share is halved, down to one of 64, as long as nothing better is
+/// found. The same seed and the same observations give the same choices.
+///
+/// # Examples
+/// ```
+/// use espalier_speculation::ThresholdTuner;
+/// use std::time::Duration;
+/// let mut tuner = ThresholdTuner::new(3, 0)?;
+/// assert_eq!(tuner.best().to_string(), "0.6,0.6");
+/// let run = tuner.begin_run();
+/// tuner.observe(&run, 3, Duration::from_millis(20));
+/// # Ok::<_, espalier_speculation::ExitError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ThresholdTuner {
+    /// The best, and every neighbour of it that was tried.
+    best: Arm,
+    others: Vec<Arm>,
+    thresholds: Arc<ExitThresholds>,
+    draws: Uniforms,
+    /// Runs of each block of the present length, in which one is a trial.
+    block: usize,
+    /// Runs begun in the present block, and which of them is the trial.
+    begun: usize,
+    trial_at: usize,
+    /// Trials since the best, or the length of blocks, has changed.
+    trials: usize,
+}
+
+impl ThresholdTuner {
+    /// A tuner for a drafter of so many exits that knows nothing yet; `seed` decides what it tries.
+    ///
+    /// # Errors
+    /// A number of exits that no drafter has.
+    pub fn new(exits: usize, seed: u64) -> Result<Self, ExitError> {
+        let place = vec![START; exits.saturating_sub(1)];
+        let thresholds = Arc::new(ExitThresholds::new(values(&place), exits)?);
+        let draws = Uniforms::new(seed, 0, Side::Tuning);
+        let best = Arm::new(place);
+        let mut tuner =
+            Self { best, others: Vec::new(), thresholds, draws, block: 0, begun: 0, trial_at: 0, trials: 0 };
+        tuner.begin_block(BLOCK_RUNS_MIN);
+        Ok(tuner)
+    }
+
+    /// What has done best so far.
+    pub fn best(&self) -> &ExitThresholds {
+        &self.thresholds
+    }
+
+    /// The next run: under the best thresholds, or a trial of others.
+    pub fn begin_run(&mut self) -> TunerRun {
+        self.move_on();
+        let tries = self.begun == self.trial_at;
+        self.begun += 1;
+        let trial = if tries { self.choose_trial() } else { None };
+        if self.begun >= self.block {
+            self.begin_block(self.block);
+        }
+        trial.unwrap_or_else(|| TunerRun {
+            place: self.best.place.clone(),
+            thresholds: self.thresholds.clone(),
+            trial: false,
+        })
+    }
+
+    /// A round of `run` committed so many `tokens` and `took` so long, from its first draft level to its outcome. Rounds
+    /// of thresholds that nobody thinks of any more, and rounds that took no time, say nothing.
+    pub fn observe(&mut self, run: &TunerRun, tokens: usize, took: Duration) {
+        let took_ms = took.as_secs_f64() * 1e3;
+        if took_ms <= 0.0 {
+            return;
+        }
+        let longest_ms = self.best.sums.mean_ms(ROUNDS_MIN).map_or(f64::INFINITY, |mean| mean * HICCUP);
+        let known = self.others.iter_mut().find(|arm| arm.place == run.place);
+        let arm = if self.best.place == run.place { Some(&mut self.best) } else { known };
+        let Some(arm) = arm else { return };
+        arm.sums.add(tokens as f64, took_ms.min(longest_ms));
+        // All fade alike, so that what is compared is of the same time.
+        self.best.sums.fade(KEPT);
+        self.others.iter_mut().for_each(|arm| arm.sums.fade(KEPT));
+    }
+
+    /// Goes over to the neighbour that is better beyond doubt, if there is one: of several, to the fastest.
+    fn move_on(&mut self) {
+        let value = |arm: &Arm| arm.sums.rate(ROUNDS_MIN).map_or(0.0, |rate| rate.value);
+        let better = (0..self.others.len()).filter(|&i| self.others[i].beats(&self.best));
+        let Some(better) = better.max_by(|&a, &b| value(&self.others[a]).total_cmp(&value(&self.others[b]))) else {
+            return;
+        };
+        // The grid holds thresholds, as many as before.
+        let place = &self.others[better].place;
+        let Ok(thresholds) = ExitThresholds::new(values(place), place.len() + 1) else { return };
+        self.thresholds = Arc::new(thresholds);
+        std::mem::swap(&mut self.best, &mut self.others[better]);
+        let best = &self.best.place;
+        self.others.retain(|arm| are_neighbours(&arm.place, best));
+        self.trials = 0;
+        // A block that has had its trial still has its other runs.
+        self.block = BLOCK_RUNS_MIN;
+    }
+
+    /// A neighbour to try, drawn from those that are not known to be worse, or from all if all are; nothing where there
+    /// is nothing to tune.
+    fn choose_trial(&mut self) -> Option<TunerRun> {
+        let all = neighbours(&self.best.place);
+        let worse = |place: &Place| self.others.iter().any(|arm| arm.place == *place && self.best.beats(arm));
+        let open: Vec<Place> = all.iter().filter(|place| !worse(place)).cloned().collect();
+        let places = if open.is_empty() { &all } else { &open };
+        let place = places.get(self.draw_below(places.len()))?.clone();
+        let thresholds = ExitThresholds::new(values(&place), place.len() + 1).ok()?;
+        if !self.others.iter().any(|arm| arm.place == place) {
+            self.others.push(Arm::new(place.clone()));
+        }
+        self.note_trial(all.len());
+        Some(TunerRun { place, thresholds: Arc::new(thresholds), trial: true })
+    }
+
+    /// Counts a trial; after many in vain, blocks become longer.
+    fn note_trial(&mut self, neighbours: usize) {
+        self.trials += 1;
+        if self.trials >= PATIENCE * neighbours {
+            self.trials = 0;
+            self.block = (self.block * 2).min(BLOCK_RUNS_MAX);
+        }
+    }
+
+    /// A block of so many runs begins; which of them is the trial is drawn.
+    fn begin_block(&mut self, runs: usize) {
+        self.block = runs;
+        self.begun = 0;
+        self.trial_at = self.draw_below(runs);
+    }
+
+    /// An index below `bound`; 0 for a bound of 0.
+    fn draw_below(&mut self, bound: usize) -> usize {
+        // The stream is endless; 0 stands for a draw that never lacks.
+        let u = self.draws.next().unwrap_or(0.0);
+        ((u * bound as f64) as usize).min(bound.saturating_sub(1))
+    }
+}
+
+/// The thresholds at a place.
+fn values(place: &[usize]) -> Vec<f64> {
+    place.iter().filter_map(|&step| THRESHOLD_GRID.get(step).copied()).collect()
+}
+
+/// Every place that is one step of one threshold away.
+fn neighbours(place: &[usize]) -> Vec<Place> {
+    let moved = |exit: usize, step: usize| {
+        let mut moved = place.to_vec();
+        moved[exit] = step;
+        moved
+    };
+    let around = |(exit, &step): (usize, &usize)| {
+        let steps = [step.checked_sub(1), Some(step + 1).filter(|&step| step < THRESHOLD_GRID.len())];
+        steps.into_iter().flatten().map(move |step| moved(exit, step))
+    };
+    place.iter().enumerate().flat_map(around).collect()
+}
+
+/// Whether two places are one step of one threshold apart.
+fn are_neighbours(one: &[usize], other: &[usize]) -> bool {
+    one.iter().zip(other).map(|(a, b)| a.abs_diff(*b)).sum::<usize>() == 1
+}
+
+#[cfg(test)]
+mod tests;
