@@ -26,8 +26,8 @@ use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Costs, RoundRecord};
-use acceptance::Acceptance;
-use followers::{DEPTHS, Followers, Following};
+use acceptance::{Acceptance, DEPTHS};
+use followers::{Followers, Following};
 use pace::Pace;
 use probing::Probing;
 use worth::Worth;
@@ -97,6 +97,7 @@ struct Round {
 #[derive(Clone, Copy)]
 struct Estimate {
     parent: usize,
+    depth: usize,
     prob: f64,
     /// Whether it is its parent's most probable child.
     first: bool,
@@ -120,12 +121,19 @@ impl ExpectedGain {
             let Some(node) = draft.node(id) else { break };
             let first = self.round.nodes.last().is_none_or(|before| before.parent != node.parent);
             let above = self.round.chance(node.parent);
-            let chance = above * self.known.acceptance.chance(node.prob, first);
+            let chance = above * self.known.acceptance.chance(node.depth - 1, node.prob, first);
             if first {
                 self.known.followers.expanded(node.depth - 1, above);
             }
             self.known.followers.followed(node.depth - 1, above, (node.prob, first));
-            self.round.nodes.push(Estimate { parent: node.parent, prob: node.prob, first, chance, sent: false });
+            self.round.nodes.push(Estimate {
+                parent: node.parent,
+                depth: node.depth,
+                prob: node.prob,
+                first,
+                chance,
+                sent: false,
+            });
             self.round.worth.offer(chance, id);
         }
     }
@@ -179,7 +187,7 @@ impl ExpectedGain {
         for (id, node) in (1..).zip(&self.round.nodes).filter(|(_, node)| node.sent) {
             let reached = node.parent == 0 || path.contains(&node.parent);
             if reached && (whole || node.parent != last) {
-                self.known.acceptance.observe(node.prob, node.first, path.contains(&id));
+                self.known.acceptance.observe(node.depth - 1, (node.prob, node.first), path.contains(&id));
             }
         }
     }

@@ -10,7 +10,8 @@ pub(super) const CLASSES: usize = 13;
 /// Share of its weight that a token tried keeps when another one is: the last hundred decide.
 const KEEP: f64 = 0.99;
 
-/// Tokens accepted and rejected of all classes together, and tokens tried of one class, before what was seen counts half.
+/// Tokens accepted and rejected of all classes together, or of a depth, and tokens tried of one class, before what was seen
+/// counts half.
 const BELIEF: f64 = 2.0;
 const CLASS_BELIEF: f64 = 4.0;
 
@@ -20,34 +21,68 @@ const HOPE: f64 = 2.0;
 /// Nothing is certain.
 const CHANCE_MAX: f64 = 0.999;
 
-/// Acceptance by class of probability, first children apart from the others.
+/// Depths that are told apart; the last stands for all deeper ones.
+pub(super) const DEPTHS: usize = 4;
+
+/// Acceptance of first children apart from that of others.
 #[derive(Debug, Clone)]
 pub(super) struct Acceptance {
     groups: [Group; 2],
-}
-
-#[derive(Debug, Clone)]
-struct Group {
-    classes: [Trials; CLASSES],
-    all: Trials,
-    /// Of all of them.
-    odds_ratio: f64,
-}
-
-impl Default for Group {
-    fn default() -> Self {
-        Self { classes: Default::default(), all: Trials::default(), odds_ratio: 1.0 }
-    }
 }
 
 impl Default for Acceptance {
     /// Others are believed; favourites are hoped to be better than they look, as they mostly are: a greedy target takes its
     /// favourite whatever its probability, and shared noise favours the same tokens on both sides.
     fn default() -> Self {
-        // So many accepted beyond those tried make these the odds.
-        let favourites = Trials { accepted: BELIEF * (HOPE - 1.0) / (HOPE + 1.0), ..Trials::default() };
-        let (others, first) = (Group::default(), Group { all: favourites, odds_ratio: HOPE, ..Group::default() });
-        Self { groups: [others, first] }
+        Self { groups: [Group::new(1.0), Group::new(HOPE)] }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Group {
+    /// By class of probability.
+    classes: [Trials; CLASSES],
+    /// All of them, against their probabilities.
+    all: Odds,
+    /// By depth, against what their classes led to expect: where three tokens were accepted the passage is an easy one, and
+    /// so the fourth is likelier than it looks.
+    depths: [Odds; DEPTHS],
+}
+
+impl Group {
+    /// A group of which nothing is known but the ratio of odds that is hoped for.
+    fn new(hope: f64) -> Self {
+        Self { classes: Default::default(), all: Odds::new(hope), depths: [Odds::new(1.0); DEPTHS] }
+    }
+
+    /// The chance that is usual for a probability.
+    fn usual(&self, prob: f64) -> f64 {
+        let class = &self.classes[class_of(prob)];
+        let believed = with_odds(prob, self.all.ratio);
+        ((class.accepted + CLASS_BELIEF * believed) / (class.tried + CLASS_BELIEF)).min(CHANCE_MAX)
+    }
+}
+
+/// How many times their expected odds the odds of acceptance are. Unlike a ratio of the chances it says something of
+/// unlikely tokens where only likely ones were tried.
+#[derive(Debug, Clone, Copy)]
+struct Odds {
+    trials: Trials,
+    ratio: f64,
+}
+
+impl Odds {
+    fn new(ratio: f64) -> Self {
+        // So many accepted beyond those tried make this ratio; they fade like the others.
+        let trials = Trials { accepted: BELIEF * (ratio - 1.0) / (ratio + 1.0), ..Trials::default() };
+        Self { trials, ratio }
+    }
+
+    fn add(&mut self, expected: f64, accepted: bool) {
+        self.trials.add(expected, accepted);
+        let Trials { tried, expected, accepted } = self.trials;
+        let odds = |accepted: f64| (accepted + BELIEF) / (tried - accepted + BELIEF);
+        self.ratio = odds(accepted) / odds(expected);
     }
 }
 
@@ -66,13 +101,6 @@ impl Trials {
         self.expected = KEEP * self.expected + prob;
         self.accepted = KEEP * self.accepted + f64::from(u8::from(accepted));
     }
-
-    /// How many times their expected odds the odds of acceptance are. Unlike a ratio of the chances it says something of
-    /// unlikely tokens where only likely ones were tried.
-    fn odds_ratio(&self) -> f64 {
-        let odds = |accepted: f64| (accepted + BELIEF) / (self.tried - accepted + BELIEF);
-        odds(self.accepted) / odds(self.expected)
-    }
 }
 
 /// The probability of so many times the odds of `prob`.
@@ -88,19 +116,18 @@ pub(super) fn class_of(prob: f64) -> usize {
 }
 
 impl Acceptance {
-    /// The chance that a child of draft probability `prob` is accepted once its parent is.
-    pub(super) fn chance(&self, prob: f64, first: bool) -> f64 {
-        let Group { classes, odds_ratio, .. } = &self.groups[usize::from(first)];
-        let class = &classes[class_of(prob)];
-        let believed = with_odds(prob, *odds_ratio);
-        ((class.accepted + CLASS_BELIEF * believed) / (class.tried + CLASS_BELIEF)).min(CHANCE_MAX)
+    /// The chance that a child of draft probability `prob` is accepted once its parent, of `depth`, is.
+    pub(super) fn chance(&self, depth: usize, prob: f64, first: bool) -> f64 {
+        let group = &self.groups[usize::from(first)];
+        with_odds(group.usual(prob), group.depths[depth.min(DEPTHS - 1)].ratio).min(CHANCE_MAX)
     }
 
-    /// A child of draft probability `prob` was tried.
-    pub(super) fn observe(&mut self, prob: f64, first: bool, accepted: bool) {
+    /// A child of draft probability `prob` was tried, its parent being of `depth`.
+    pub(super) fn observe(&mut self, depth: usize, (prob, first): (f64, bool), accepted: bool) {
         let group = &mut self.groups[usize::from(first)];
+        let usual = group.usual(prob);
+        group.depths[depth.min(DEPTHS - 1)].add(usual, accepted);
         group.all.add(prob, accepted);
-        group.odds_ratio = group.all.odds_ratio();
         group.classes[class_of(prob)].add(prob, accepted);
     }
 }
@@ -113,7 +140,7 @@ mod tests {
     fn after(rounds: usize, prob: f64, nth: usize) -> Acceptance {
         let mut acceptance = Acceptance::default();
         for round in 0..rounds {
-            acceptance.observe(prob, true, round % nth == 0);
+            acceptance.observe(round % 5, (prob, true), round % nth == 0);
         }
         acceptance
     }
@@ -122,35 +149,35 @@ mod tests {
     fn at_first_the_drafter_is_believed_and_its_favourites_are_hoped_to_be_better() {
         let unknown = Acceptance::default();
         for prob in [0.001, 0.3, 0.99] {
-            assert!((unknown.chance(prob, false) - prob).abs() < 1e-12);
-            assert!((unknown.chance(prob, true) - with_odds(prob, HOPE)).abs() < 1e-12);
+            assert!((unknown.chance(9, prob, false) - prob).abs() < 1e-12);
+            assert!((unknown.chance(9, prob, true) - with_odds(prob, HOPE)).abs() < 1e-12);
         }
-        assert!((unknown.groups[1].all.odds_ratio() - HOPE).abs() < 1e-12);
+        assert!((unknown.groups[1].all.ratio - HOPE).abs() < 1e-12);
     }
 
     #[test]
     fn a_drafter_too_sure_of_itself_is_believed_less_and_a_modest_one_more() {
-        assert!((after(200, 0.9, 3).chance(0.9, true) - 0.33).abs() < 0.05);
-        assert!((after(200, 0.4, 1).chance(0.4, true) - 1.0).abs() < 0.05);
+        assert!((after(200, 0.9, 3).chance(9, 0.9, true) - 0.33).abs() < 0.05);
+        assert!((after(200, 0.4, 1).chance(9, 0.4, true) - 1.0).abs() < 0.05);
     }
 
     #[test]
     fn what_is_learnt_of_one_class_is_a_first_guess_for_the_others() {
-        let chance = after(200, 0.9, 3).chance(0.6, true);
+        let chance = after(200, 0.9, 3).chance(9, 0.6, true);
         assert!(chance < 0.3, "{chance}");
         // Sure tokens that never fail say that unsure ones are better than they look.
-        let chance = after(200, 0.9, 1).chance(0.4, true);
+        let chance = after(200, 0.9, 1).chance(9, 0.4, true);
         assert!(chance > 0.7, "{chance}");
     }
 
     #[test]
     fn first_children_say_nothing_of_the_others() {
-        assert!((after(200, 0.4, 1).chance(0.4, false) - 0.4).abs() < 1e-12);
+        assert!((after(200, 0.4, 1).chance(9, 0.4, false) - 0.4).abs() < 1e-12);
     }
 
     #[test]
     fn every_probability_has_a_class_and_nothing_is_certain() {
         assert_eq!((class_of(0.0), class_of(0.02), class_of(0.021), class_of(1.0)), (0, 0, 1, CLASSES - 1));
-        assert!(after(500, 1.0, 1).chance(1.0, true) < 1.0);
+        assert!(after(500, 1.0, 1).chance(9, 1.0, true) < 1.0);
     }
 }

@@ -1,9 +1,6 @@
 //! What a level yet to be drafted is likely to hold, from what such levels lately held.
 
-use super::acceptance::{Acceptance, BOUNDS, CLASSES, class_of};
-
-/// Depths that are told apart; the last stands for all deeper ones.
-pub(super) const DEPTHS: usize = 4;
+use super::acceptance::{Acceptance, BOUNDS, CLASSES, DEPTHS, class_of};
 
 /// Nodes to be seen at a depth before they count as much as what is believed of it.
 const BELIEF: f64 = 6.0;
@@ -102,7 +99,7 @@ impl Followers {
         let mut kinds = Vec::with_capacity(2 * CLASSES);
         for (first, counts) in [(false, children[0]), (true, children[1])] {
             for (class, count) in counts.into_iter().enumerate().filter(|entry| entry.1 > 0.0) {
-                kinds.push(Follower { count, chance: acceptance.chance(middle(class), first) });
+                kinds.push(Follower { count, chance: acceptance.chance(depth, middle(class), first) });
             }
         }
         Following::of(kinds)
@@ -111,7 +108,8 @@ impl Followers {
     /// The chance of the first child of a node of `depth`.
     pub(super) fn likeliest(&self, depth: usize, acceptance: &Acceptance) -> f64 {
         let counts = self.expected(depth.min(DEPTHS - 1))[1];
-        let chances = counts.iter().enumerate().map(|(class, count)| count * acceptance.chance(middle(class), true));
+        let chances =
+            counts.iter().enumerate().map(|(class, count)| count * acceptance.chance(depth, middle(class), true));
         chances.sum::<f64>() / counts.iter().sum::<f64>().max(1.0)
     }
 
