@@ -22,7 +22,7 @@ const HOPE: f64 = 2.0;
 const CHANCE_MAX: f64 = 0.999;
 
 /// Depths that are told apart; the last stands for all deeper ones.
-pub(super) const DEPTHS: usize = 4;
+pub(super) const DEPTHS: usize = 8;
 
 /// Acceptance of first children apart from that of others.
 #[derive(Debug, Clone)]
