@@ -9,8 +9,9 @@ const HICCUP: f64 = 3.0;
 /// What is usually off before anything was measured, as a share of the duration.
 const SPREAD: f64 = 0.5;
 
-/// The spread never falls below this share of the duration, so that a change is noticed.
+/// The spread counts as this share of the duration at the least, and as so many milliseconds, so that a change is noticed.
 const SPREAD_MIN: f64 = 0.05;
+const SPREAD_MIN_MS: f64 = 0.01;
 
 /// A running mean of durations; old ones fade, and one hiccup hardly counts.
 #[derive(Debug, Clone)]
@@ -39,7 +40,7 @@ impl Way {
             return;
         }
         let off = ms - self.ms;
-        let cut = HICCUP * self.spread.max(self.ms * SPREAD_MIN);
+        let cut = HICCUP * self.spread.max(self.ms * SPREAD_MIN).max(SPREAD_MIN_MS);
         self.ms += FADE * off.clamp(-cut, cut);
         // A change that lasts widens the cut, one hiccup does so by a little.
         self.spread += FADE * (off.abs().min(2.0 * cut) - self.spread);
@@ -70,5 +71,6 @@ mod tests {
         assert!(after(0.2, 80.0, 1) < 0.21);
         assert!((after(0.2, 2.0, 120) - 2.0).abs() < 0.1);
         assert!((after(2.0, 0.2, 120) - 0.2).abs() < 0.02);
+        assert!((after(0.0, 2.0, 120) - 2.0).abs() < 0.1, "what took no time at first too");
     }
 }
