@@ -24,9 +24,8 @@ const PLAIN_ROUNDS: u32 = REST_ROUNDS_MIN as u32;
 
 /// Proposes trees for one sequence.
 ///
-/// When the policy chooses an empty tree, plain decoding is faster than drafting. Then the model rests for some rounds:
-/// empty trees go out without waiting for outcomes, so that a sequence that is not worth drafting for costs what plain
-/// decoding costs.
+/// When the policy drafts nothing, plain decoding is faster than drafting. Then the model rests for some rounds: empty trees
+/// go out without waiting for outcomes, so that a sequence that is not worth drafting for costs what plain decoding costs.
 pub(crate) struct EngineProposer {
     engine: Engine,
     /// Away while the engine has it.
@@ -71,7 +70,7 @@ struct Rest {
     left: usize,
     /// For each round whose outcome is still to come, oldest first: whether it is one of plain decoding.
     under_way: VecDeque<bool>,
-    /// The length of the last rest; 0 after a tree that was worth sending.
+    /// The length of the last rest; 0 after a draft.
     last: usize,
 }
 

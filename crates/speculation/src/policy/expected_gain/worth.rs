@@ -95,7 +95,8 @@ impl Worth {
     }
 
     /// Whether several levels of one node pay together where the next one alone does not, and pays for the next if so: a
-    /// round of drafting costs more than one of plain decoding before anything is drafted. `chances` are those of the nodes that each level would bring.
+    /// round of drafting costs more than one of plain decoding before anything is drafted. `chances` are those of the nodes
+    /// that each level would bring.
     pub(super) fn chain(&mut self, chances: impl Iterator<Item = f64>) -> bool {
         let sent = self.count();
         let most = self.levels_left.min(self.room() - sent);
