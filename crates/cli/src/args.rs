@@ -206,6 +206,12 @@ fn logit_bias(text: &str) -> Result<(Token, f64), String> {
 }
 
 impl Decoding {
+    /// What a measurement asks for, everything else as usual.
+    pub(crate) fn of(answers: &Answers) -> Self {
+        let &Answers { max_tokens, temperature, seed } = answers;
+        Self { temperature, seed, ..Self::greedy(max_tokens) }
+    }
+
     /// Greedy decoding of at most `max_tokens`, everything else as usual.
     pub(crate) fn greedy(max_tokens: u32) -> Self {
         Self {
@@ -269,6 +275,20 @@ pub(crate) struct Decode {
     pub(crate) json: bool,
 }
 
+/// What answers a measurement asks for.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Answers {
+    /// Most tokens of an answer.
+    #[arg(long, default_value_t = 128, value_name = "N")]
+    pub(crate) max_tokens: u32,
+    /// 0 takes the most probable token; above, tokens are drawn with noise that the drafter shares.
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
+    pub(crate) temperature: f64,
+    /// The same seed gives the same texts.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Policies {
     /// The model that answers.
@@ -287,15 +307,8 @@ pub(crate) struct Policies {
     /// Policies with parameters if wanted, `;` between them, or `all`.
     #[arg(long, num_args = 1.., value_delimiter = ';', default_value = ALL, value_name = "P;P…")]
     pub(crate) policies: Vec<String>,
-    /// Most tokens of an answer.
-    #[arg(long, default_value_t = 128, value_name = "N")]
-    pub(crate) max_tokens: u32,
-    /// 0 takes the most probable token; above, tokens are drawn.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
-    pub(crate) temperature: f64,
-    /// The same seed gives the same texts.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) answers: Answers,
     /// Print JSON, one object for each drafter, policy and label.
     #[arg(long)]
     pub(crate) json: bool,
@@ -318,15 +331,8 @@ pub(crate) struct Calibration {
     /// Only the first so many prompts.
     #[arg(long, default_value = "20", value_name = "N")]
     pub(crate) limit: NonZeroUsize,
-    /// Most tokens of a text.
-    #[arg(long, default_value_t = 128, value_name = "N")]
-    pub(crate) max_tokens: u32,
-    /// 0 takes the most probable token; above, tokens are drawn with noise that the drafter shares.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
-    pub(crate) temperature: f64,
-    /// The same seed gives the same texts.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) answers: Answers,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -139,10 +139,11 @@ fn folder(system: &SystemArgs) -> Result<PathBuf, CliError> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn shipped() -> SystemArgs {
+    /// The models of this repository.
+    pub(crate) fn shipped() -> SystemArgs {
         let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
         SystemArgs { models: Some(models), threads: None }
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use crate::Verdict;
-use crate::args::SystemArgs;
+use crate::args::{Answers, SystemArgs};
 use crate::error::CliError;
 
 #[derive(Debug, Subcommand)]
@@ -42,15 +42,8 @@ pub(crate) struct Thresholds {
     /// Go over all thresholds so many times at most; it ends when none changes any more.
     #[arg(long, default_value = "2", value_name = "N")]
     pub(crate) passes: NonZeroUsize,
-    /// Most tokens of an answer.
-    #[arg(long, default_value_t = 128, value_name = "N")]
-    pub(crate) max_tokens: u32,
-    /// 0 takes the most probable token; above, tokens are drawn with noise that the drafter shares.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
-    pub(crate) temperature: f64,
-    /// The same seed gives the same texts.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) answers: Answers,
     /// How trees are grown: a policy, with parameters if wanted.
     #[arg(long, value_name = "P[,key=value…]")]
     pub(crate) policy: Option<String>,

@@ -51,12 +51,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Thresholds) -> Result<Verdic
     let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
     let choice = DrafterChoice::parse(&args.drafter, system)?;
     let descent = Descent::new(exits(&choice)?, args.passes.get())?;
-    let decoding = Decoding {
-        temperature: args.temperature,
-        seed: args.seed,
-        policy: args.policy.clone(),
-        ..Decoding::greedy(args.max_tokens)
-    };
+    let decoding = Decoding { policy: args.policy.clone(), ..Decoding::of(&args.answers) };
     request(&args.target, "", Form::Chat, &decoding)?;
     let mut profiles = args.out.as_deref().map(known).transpose()?.unwrap_or_default();
 
@@ -176,16 +171,12 @@ fn table(setting: &Setting) -> comfy_table::Table {
 mod tests {
     use std::io::Write;
     use std::num::NonZeroUsize;
-    use std::path::PathBuf;
 
     use espalier_speculation::THRESHOLD_GRID;
 
     use super::*;
-
-    fn shipped() -> SystemArgs {
-        let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
-        SystemArgs { models: Some(models), threads: None }
-    }
+    use crate::args::Answers;
+    use crate::models::tests::shipped;
 
     /// `small` with an exit after its second layer, as a drafter.
     fn sorted(folder: &Path) {
@@ -216,9 +207,7 @@ mod tests {
             limit: one,
             repeats: one,
             passes: one,
-            max_tokens: 12,
-            temperature: 0.0,
-            seed: 0,
+            answers: Answers { max_tokens: 12, temperature: 0.0, seed: 0 },
             policy: Some("constant,k=2".to_owned()),
             out: Some(out.clone()),
             json: true,

@@ -47,7 +47,7 @@ impl Observer {
     /// # Errors
     /// A model that cannot be loaded, and one whose tokenizer is not the target's.
     pub(super) fn load(args: &Calibration, system: &SystemArgs) -> Result<Self, CliError> {
-        let sampling = Sampling::new(args.temperature, 0, 1.0, args.seed)?;
+        let sampling = Sampling::new(args.answers.temperature, 0, 1.0, args.answers.seed)?;
         let choice = DrafterChoice::parse(&args.drafter, system)?;
         let folder = checkpoint(&args.target, system)?;
         let tokenizer = Tokenizer::open(&folder)?;
@@ -58,7 +58,7 @@ impl Observer {
             guesser,
             work: Workspace::new(system::threads(system)),
             sampling,
-            max_tokens: args.max_tokens as usize,
+            max_tokens: args.answers.max_tokens as usize,
         })
     }
 
@@ -216,6 +216,8 @@ impl<'a> Reader<'a> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::args::Answers;
+    use crate::models::tests::shipped;
 
     fn observer(target: &str, drafter: &str, temperature: f64) -> Result<Observer, CliError> {
         let args = Calibration {
@@ -223,14 +225,11 @@ mod tests {
             drafter: drafter.to_owned(),
             prompts: PathBuf::new(),
             limit: std::num::NonZeroUsize::MIN,
-            max_tokens: 40,
-            temperature,
-            seed: 3,
+            answers: Answers { max_tokens: 40, temperature, seed: 3 },
             json: false,
             plot: None,
         };
-        let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
-        Observer::load(&args, &SystemArgs { models: Some(models), threads: None })
+        Observer::load(&args, &shipped())
     }
 
     const PROMPT: &str = "A pen costs 2 dollars. How much do 3 pens and 4 pens cost together?";
