@@ -1,13 +1,12 @@
 //! What the arithmetic around the models costs beside the models themselves, on the shipped ones.
 //!
-//! - Choosing and building a tree of 64 nodes (`tree/POLICY`) is to cost under 5 % of a draft pass (`draft pass`); a tree
-//!   takes as many passes as it has levels.
+//! - Choosing and building a tree of 64 nodes (`tree/POLICY`) is to cost under 5 % of a draft pass: `draft pass` is one over
+//!   a single row, `draft passes/POLICY` are those that this tree takes, each as wide as its level.
 //! - Deciding what survives of it (`acceptance/MODE`) is to cost under 1 % of its verification (`verification`).
 //!
 //! Distributions and logits are real: recorded once while `small` drafts for `medium`, then replayed.
 #![allow(clippy::unwrap_used)]
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hint::black_box;
 
@@ -99,22 +98,25 @@ impl Recording {
             levels.push(level);
         }
         drafter.cache.keep_path(&[]).unwrap();
-        Self { spec, start, levels }
+        Self { spec, start, levels: spare(levels) }
     }
 
-    /// The policy's own work: everything but the models. One that has learnt meanwhile may ask for other nodes than were
-    /// recorded; it gets what other nodes of that level got.
+    /// The policy's own work: everything but the models.
     fn replay(&self, grower: &mut Grower) -> Proposal {
         grower.begin_round(&self.start);
-        for level in self.levels.iter().chain(std::iter::repeat_n(&self.levels[self.levels.len() - 1], NODES)) {
+        for level in &self.levels {
             let Some(width) = grower.frontier().map(<[usize]>::len) else { break };
-            match width.cmp(&level.len()) {
-                Ordering::Equal => grower.extend(level).unwrap(),
-                _ => grower.extend(&level.iter().cycle().take(width).cloned().collect::<Vec<_>>()).unwrap(),
-            }
+            grower.extend(&level[..width]).unwrap();
         }
         grower.finish()
     }
+}
+
+/// A policy that has learnt meanwhile may ask for more nodes and levels than were recorded: it gets what others of that
+/// level got, and the last level again.
+fn spare(mut levels: Vec<Vec<Candidates>>) -> Vec<Vec<Candidates>> {
+    levels.extend(levels.last().cloned().into_iter().cycle().take(NODES));
+    levels.iter().map(|level| level.iter().cycle().take(NODES).cloned().collect()).collect()
 }
 
 /// The row of draft node `id`, 0 being the root.
@@ -154,6 +156,8 @@ fn shares(criterion: &mut Criterion) {
         assert_eq!(proposal.tree.len(), NODES, "{policy}");
         println!("{policy}: {} nodes drafted in levels of {:?}", proposal.drafted, proposal.widths);
         criterion.bench_function(&format!("tree/{policy}"), |bencher| bencher.iter(|| recording.replay(&mut grower)));
+        let mut passes = || proposal.widths.iter().for_each(|&width| drafter.pass(&vec![root[0]; width]));
+        criterion.bench_function(&format!("draft passes/{policy}"), |bencher| bencher.iter(&mut passes));
     }
     let mut costs = CostModel::default();
     costs.observe_level(1, std::time::Duration::from_millis(1));

@@ -26,8 +26,8 @@ use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Costs, RoundRecord};
-use acceptance::{Acceptance, DEPTHS};
-use followers::{Followers, Following};
+use acceptance::Acceptance;
+use followers::{Expected, Followers};
 use pace::Pace;
 use probing::Probing;
 use worth::Worth;
@@ -84,7 +84,7 @@ struct Known {
 struct Round {
     worth: Worth,
     /// What is expected below each depth, from when it was first asked for.
-    following: [Option<Following>; DEPTHS],
+    expected: Expected,
     /// Each draft node, by its number less one.
     nodes: Vec<Estimate>,
     /// Whether it is drafted although no draft is expected to pay.
@@ -149,8 +149,7 @@ impl ExpectedGain {
         frontier.sort_unstable_by(likelier);
         let chances: Vec<f64> = frontier.iter().map(|node| node.0).collect();
         let Known { followers, acceptance, .. } = &self.known;
-        let following = &mut self.round.following[draft.levels().min(DEPTHS - 1)];
-        let following = following.get_or_insert_with(|| followers.at(draft.levels(), acceptance));
+        let following = self.round.expected.below(draft.levels(), followers, acceptance);
         let mut count = self.round.worth.level(&chances, following);
         if count == 0 && self.chain_pays(draft.levels(), &chances) {
             count = 1;
@@ -173,9 +172,9 @@ impl ExpectedGain {
     /// Whether going on from the likeliest node alone pays in the end.
     fn chain_pays(&mut self, depth: usize, chances: &[f64]) -> bool {
         let Some(&chance) = chances.first() else { return false };
-        let Known { followers, acceptance, .. } = &self.known;
-        let steps = (depth..).map(|depth| followers.likeliest(depth, acceptance));
-        self.round.worth.chain(steps.scan(chance, |chance, step| {
+        let (Known { followers, acceptance, .. }, Round { worth, expected, .. }) = (&self.known, &mut self.round);
+        let steps = (depth..).map(|depth| expected.below(depth, followers, acceptance).likeliest);
+        worth.chain(steps.scan(chance, |chance, step| {
             *chance *= step;
             Some(*chance)
         }))
@@ -198,7 +197,7 @@ impl Policy for ExpectedGain {
         let costs = self.fixed_ratio.map_or(start.costs, Costs::of_ratio);
         let pace = self.known.pace.tokens_per_ms(&costs);
         self.round.worth.begin(&RoundStart { costs, ..*start }, pace, self.beam);
-        self.round.following = Default::default();
+        self.round.expected.clear();
         self.round.nodes.clear();
         self.round.probe = false;
     }

@@ -22,6 +22,7 @@ pub(super) const KIND: Kind = Kind {
             delta: values.measurable(&DELTA),
             budget: 0,
             least_growth: 0.0,
+            best: Vec::new(),
             expected: 0.0,
         })
     },
@@ -33,15 +34,23 @@ struct OptTree {
     /// `n` and `delta` of this round.
     budget: usize,
     least_growth: f64,
-    /// `E` after the newest level.
+    /// The best `n` nodes up to the newest level, and their `E`.
+    best: Vec<usize>,
     expected: f64,
 }
 
 impl OptTree {
-    /// Whether the newest level added enough to `E`, which is brought up to date.
+    /// The best `n` nodes, the newest level taken into account: who was not among the best is not when there are more.
+    fn best(&self, draft: &Draft) -> Vec<usize> {
+        let is_older = |id: &usize| draft.node(*id).is_some_and(|node| node.depth < draft.levels());
+        let older = self.best.iter().copied().filter(is_older);
+        draft.best(older.chain(draft.newest()), self.budget)
+    }
+
+    /// Whether the newest level added enough to `E`.
     fn has_grown(&mut self, draft: &Draft) -> bool {
-        let best = draft.best(draft.kept(), self.budget);
-        let expected = best.into_iter().map(|id| draft.path_prob(id)).sum();
+        self.best = self.best(draft);
+        let expected = self.best.iter().map(|&id| draft.path_prob(id)).sum();
         let before = std::mem::replace(&mut self.expected, expected);
         expected - before > self.least_growth
     }
@@ -51,6 +60,7 @@ impl Policy for OptTree {
     fn begin(&mut self, start: &RoundStart) {
         self.budget = self.n.min(start.limits.max_nodes);
         self.least_growth = self.delta.unwrap_or_else(|| start.costs.ratio());
+        self.best.clear();
         self.expected = 0.0;
     }
 
@@ -74,7 +84,7 @@ impl Policy for OptTree {
     }
 
     fn keep(&mut self, draft: &Draft) -> Vec<usize> {
-        draft.best(draft.kept(), self.budget)
+        self.best(draft)
     }
 }
 

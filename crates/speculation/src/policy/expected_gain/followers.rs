@@ -30,14 +30,39 @@ struct Seen {
 
 /// A kind of child: how many a node is expected to have, and the chance of each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Follower {
-    pub(super) count: f64,
-    pub(super) chance: f64,
+struct Kind {
+    first: bool,
+    count: f64,
+    chance: f64,
+}
+
+/// The children that nodes of each depth are expected to have, worked out where first asked for.
+#[derive(Debug, Default)]
+pub(super) struct Expected(Vec<Following>);
+
+impl Expected {
+    /// Forgets what was worked out.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The children to be expected of a node of `depth`.
+    pub(super) fn below(&mut self, depth: usize, followers: &Followers, acceptance: &Acceptance) -> &Following {
+        let depth = depth.min(DEPTHS - 1);
+        while self.0.len() <= depth {
+            let above = self.0.last().map_or([OTHERS, FIRST], |above| above.children);
+            self.0.push(followers.following(self.0.len(), above, acceptance));
+        }
+        &self.0[depth]
+    }
 }
 
 /// The children that a node is expected to have.
 #[derive(Debug)]
 pub(super) struct Following {
+    children: Children,
+    /// The chance of the first child.
+    pub(super) likeliest: f64,
     /// Chances of their kinds, falling.
     chances: Vec<f64>,
     /// Children of the first 0, 1, ... kinds, and the sum of their chances.
@@ -54,7 +79,10 @@ pub(super) struct Gain {
 }
 
 impl Following {
-    pub(super) fn of(mut kinds: Vec<Follower>) -> Self {
+    fn new(children: Children, mut kinds: Vec<Kind>) -> Self {
+        let firsts = || kinds.iter().filter(|kind| kind.first);
+        let likeliest = firsts().map(|kind| kind.count * kind.chance).sum::<f64>()
+            / firsts().map(|kind| kind.count).sum::<f64>().max(1.0);
         kinds.sort_unstable_by(|a, b| b.chance.total_cmp(&a.chance));
         let (mut sums, mut sum) = (Vec::with_capacity(kinds.len() + 1), Gain::default());
         sums.push(sum);
@@ -62,7 +90,13 @@ impl Following {
             sum = Gain { count: sum.count + kind.count, worth: sum.worth + kind.count * kind.chance };
             sums.push(sum);
         }
-        Self { chances: kinds.into_iter().map(|kind| kind.chance).collect(), sums }
+        Self { children, likeliest, chances: kinds.into_iter().map(|kind| kind.chance).collect(), sums }
+    }
+
+    /// A first child of this chance.
+    #[cfg(test)]
+    pub(super) fn one(chance: f64) -> Self {
+        Self::new(Children::default(), vec![Kind { first: true, count: 1.0, chance }])
     }
 
     /// What running a node of this `chance` brings, where a child counts by how far its chance exceeds `threshold`.
@@ -93,35 +127,21 @@ impl Followers {
         }
     }
 
-    /// The children to be expected of a node of `depth`.
-    pub(super) fn at(&self, depth: usize, acceptance: &Acceptance) -> Following {
-        let children = self.expected(depth.min(DEPTHS - 1));
+    /// What follows nodes of `depth`, `believed` being what follows those one level above: a depth that is not known yet is
+    /// like that.
+    fn following(&self, depth: usize, believed: Children, acceptance: &Acceptance) -> Following {
+        let (seen, mut children) = (&self.depths[depth], believed);
+        let share = 1.0 / (seen.nodes + BELIEF);
+        for (believed, found) in children.iter_mut().flatten().zip(seen.children.iter().flatten()) {
+            *believed = (found + BELIEF * *believed) * share;
+        }
         let mut kinds = Vec::with_capacity(2 * CLASSES);
         for (first, counts) in [(false, children[0]), (true, children[1])] {
             for (class, count) in counts.into_iter().enumerate().filter(|entry| entry.1 > 0.0) {
-                kinds.push(Follower { count, chance: acceptance.chance(depth, middle(class), first) });
+                kinds.push(Kind { first, count, chance: acceptance.chance(depth, middle(class), first) });
             }
         }
-        Following::of(kinds)
-    }
-
-    /// The chance of the first child of a node of `depth`.
-    pub(super) fn likeliest(&self, depth: usize, acceptance: &Acceptance) -> f64 {
-        let counts = self.expected(depth.min(DEPTHS - 1))[1];
-        let chances =
-            counts.iter().enumerate().map(|(class, count)| count * acceptance.chance(depth, middle(class), true));
-        chances.sum::<f64>() / counts.iter().sum::<f64>().max(1.0)
-    }
-
-    /// Children of a node at `depth`, one depth standing in for the next until that is known.
-    fn expected(&self, depth: usize) -> Children {
-        let mut believed = [OTHERS, FIRST];
-        for seen in &self.depths[..=depth] {
-            for (believed, found) in believed.iter_mut().flatten().zip(seen.children.iter().flatten()) {
-                *believed = (found + BELIEF * *believed) / (seen.nodes + BELIEF);
-            }
-        }
-        believed
+        Following::new(children, kinds)
     }
 }
 
@@ -137,7 +157,7 @@ mod tests {
 
     /// Expected accepted children of a node at `depth`.
     fn accepted(followers: &Followers, depth: usize) -> f64 {
-        followers.at(depth, &Acceptance::default()).gain(1.0, 0.0).worth
+        Expected::default().below(depth, followers, &Acceptance::default()).gain(1.0, 0.0).worth
     }
 
     /// Rounds whose nodes at `depth` have one child, of probability `prob`.

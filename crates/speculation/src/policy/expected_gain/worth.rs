@@ -166,7 +166,6 @@ impl Worth {
 
 #[cfg(test)]
 mod tests {
-    use super::super::followers::Follower;
     use super::*;
     use crate::{Costs, Curve, Limits};
 
@@ -178,11 +177,6 @@ mod tests {
         worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0, 4);
         chances.iter().zip(1..).for_each(|(&chance, id)| worth.offer(chance, id));
         worth
-    }
-
-    /// One child, of this chance.
-    fn one(chance: f64) -> Following {
-        Following::of(vec![Follower { count: 1.0, chance }])
     }
 
     #[test]
@@ -210,9 +204,9 @@ mod tests {
     #[test]
     fn as_many_nodes_are_run_as_pay_for_it() {
         let level = |per_node| worth(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
-        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &one(1.0)), 3);
-        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &one(1.0)), 2);
-        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &one(1.0)), 0);
+        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &Following::one(1.0)), 3);
+        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &Following::one(1.0)), 2);
+        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &Following::one(1.0)), 0);
     }
 
     #[test]
@@ -222,7 +216,7 @@ mod tests {
         let pays = |limit, ms| {
             let mut worth = worth(Curve::line(ms, 0.0), first_is_dear, &[]);
             worth.levels_left = limit;
-            assert_eq!(worth.level(&[1.0], &one(0.9)), 0);
+            assert_eq!(worth.level(&[1.0], &Following::one(0.9)), 0);
             worth.chain([0.9, 0.81, 0.73].into_iter())
         };
         assert_eq!((pays(8, 0.3), pays(1, 0.3), pays(8, 0.8)), (true, false, false));
@@ -231,8 +225,8 @@ mod tests {
     #[test]
     fn in_a_full_tree_a_child_must_beat_the_node_it_replaces() {
         let full = |chance| worth(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
-        assert_eq!(full(0.3).level(&[0.9], &one(1.0)), 1);
-        assert_eq!(full(0.8).level(&[0.9], &one(1.0)), 0);
+        assert_eq!(full(0.3).level(&[0.9], &Following::one(1.0)), 1);
+        assert_eq!(full(0.8).level(&[0.9], &Following::one(1.0)), 0);
     }
 
     #[test]
