@@ -13,14 +13,11 @@ use crate::error::SequenceError;
 /// Rounds of plain decoding that may be under way at once.
 const RESTING_LOOKAHEAD: usize = 4;
 
-/// Rounds of rest after the policy first chose plain decoding; they double each time it does so again.
-const REST_ROUNDS_MIN: usize = 8;
-
-/// The longest rest.
+/// The longest rest: costs change, and the policy is to hear of it.
 const REST_ROUNDS_MAX: usize = 64;
 
 /// Plain rounds whose mean time is learnt from.
-const PLAIN_ROUNDS: u32 = REST_ROUNDS_MIN as u32;
+const PLAIN_ROUNDS: u32 = 6;
 
 /// Proposes trees for one sequence.
 ///
@@ -70,8 +67,6 @@ struct Rest {
     left: usize,
     /// For each round whose outcome is still to come, oldest first: whether it is one of plain decoding.
     under_way: VecDeque<bool>,
-    /// The length of the last rest; 0 after a draft.
-    last: usize,
 }
 
 impl Rest {
@@ -88,10 +83,9 @@ impl Rest {
         self.under_way.pop_front().unwrap_or(false)
     }
 
-    /// The policy has chosen.
-    fn chosen(&mut self, drafts: bool) {
-        self.last = if drafts { 0 } else { (self.last * 2).clamp(REST_ROUNDS_MIN, REST_ROUNDS_MAX) };
-        self.left = self.last;
+    /// The policy need not be asked for so many rounds.
+    fn begin(&mut self, rounds: usize) {
+        self.left = rounds.min(REST_ROUNDS_MAX);
     }
 
     fn lookahead(&self) -> usize {
@@ -134,9 +128,11 @@ impl Proposer for EngineProposer {
         let max_depth = sequence.remaining().saturating_sub(1);
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
         let (drafting, proposed) = self.engine.grow(drafting).await?;
-        self.drafting = Some(drafting);
         // A draft that was not good enough to be sent says nothing of the next one.
-        self.rest.chosen(proposed.drafted > 0 || max_depth == 0);
+        if proposed.drafted == 0 && max_depth > 0 {
+            self.rest.begin(drafting.rest());
+        }
+        self.drafting = Some(drafting);
         Ok(proposed)
     }
 
@@ -176,27 +172,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_double_while_drafting_is_not_worth_it_and_end_when_it_is() {
+    fn a_rest_looks_ahead_and_ends() {
         let mut rest = Rest::default();
-        for expected in [8, 16, 32, 64, 64] {
+        for (wanted, expected) in [(1, 1), (9, 9), (1000, REST_ROUNDS_MAX)] {
             assert_eq!((rest.begin_round(true), rest.lookahead()), (false, 1));
-            rest.chosen(false);
+            rest.begin(wanted);
             for _ in 0..expected {
                 assert_eq!(rest.lookahead(), RESTING_LOOKAHEAD);
                 assert!(rest.begin_round(true));
             }
         }
-        rest.chosen(true);
         assert!(!rest.begin_round(true));
-        rest.chosen(false);
-        assert_eq!(rest.left, REST_ROUNDS_MIN);
     }
 
     #[test]
     fn outcomes_of_rests_are_told_from_those_of_trees() {
         let mut rest = Rest::default();
         rest.begin_round(true);
-        rest.chosen(false);
+        rest.begin(2);
         assert!(!rest.end_round(), "the empty tree that the policy chose");
         rest.begin_round(true);
         rest.begin_round(true);
@@ -207,7 +200,7 @@ mod tests {
     fn who_cannot_draft_yet_decodes_plainly_and_looks_no_further_ahead() {
         let mut rest = Rest::default();
         assert!(rest.begin_round(false) && rest.end_round());
-        assert_eq!((rest.lookahead(), rest.last), (1, 0));
+        assert_eq!(rest.lookahead(), 1);
         assert!(!rest.begin_round(true));
     }
 }

@@ -94,6 +94,11 @@ impl Grower {
         }
     }
 
+    /// For how many rounds the policy need not be asked again, after it drafted nothing in this one.
+    pub fn rest(&self) -> usize {
+        self.policy.rest()
+    }
+
     /// A round of plain decoding went by without [`Self::begin_round`].
     pub fn rested(&mut self) {
         self.policy.rested();

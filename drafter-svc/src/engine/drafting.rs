@@ -247,6 +247,11 @@ impl Drafting {
         Ok(Proposed { tree, drafted: proposal.drafted })
     }
 
+    /// For how many rounds nothing need be drafted, after a round in which nothing was.
+    pub(crate) fn rest(&self) -> usize {
+        self.grower.rest()
+    }
+
     /// Commits the outcome of a round that nothing was drafted for.
     pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
         self.grower.rested();

@@ -64,6 +64,9 @@ pub struct RoundStart {
     pub seed: u64,
 }
 
+/// Rounds without a draft after which a policy is asked again that does not say itself when.
+const REST: usize = 16;
+
 /// A way to grow candidate trees, with what it remembers of one sequence.
 ///
 /// Each round: [`Policy::begin`]; then [`Policy::expand`] before every level, until it returns
@@ -111,6 +114,11 @@ pub trait Policy: Send {
     /// Learns how the round went; `path` holds the draft numbers of the accepted nodes, from the
     /// root (excluded) downwards. Tokens cut off by a stop are in neither.
     fn observe(&mut self, _round: &RoundRecord, _path: &[usize]) {}
+
+    /// For how many rounds it need not be asked again, after it chose not to draft in this one.
+    fn rest(&self) -> usize {
+        REST
+    }
 
     /// A round of plain decoding went by that it was not asked about.
     fn rested(&mut self) {}

@@ -151,6 +151,10 @@ impl Policy for Stopped {
         self.test.observe(&RoundRecord { drafted: round.depth, ..*round });
     }
 
+    fn rest(&self) -> usize {
+        self.tree.rest()
+    }
+
     fn rested(&mut self) {
         self.tree.rested();
     }

@@ -31,11 +31,6 @@ impl Pace {
         (self.tokens / self.steps).max(1.0) / costs.plain_ms.max(f64::MIN_POSITIVE)
     }
 
-    /// Whether a round of so many plain steps that committed `tokens` kept the pace.
-    pub(super) fn is_kept_by(&self, tokens: usize, steps: f64) -> bool {
-        tokens as f64 >= steps * (self.tokens / self.steps).max(1.0)
-    }
-
     /// A round of so many plain steps committed `tokens`.
     pub(super) fn add(&mut self, tokens: usize, steps: f64) {
         self.tokens = KEEP * self.tokens + tokens as f64;

@@ -1,20 +1,24 @@
 //! When to draft although it is not expected to pay: text, drafter and load change.
 
-/// Rounds from giving up to the first probe.
-const SHORTEST: usize = 4;
+/// Rounds from giving up to the first probe, and from a probe that paid to the next.
+const SHORTEST: usize = 8;
 
-/// Counts rounds without a draft. The wait doubles with every probe that does not pay, so that a
-/// hopeless drafter costs next to nothing.
+/// The most rounds without a probe.
+const LONGEST: usize = 4096;
+
+/// Counts rounds without a draft. The more a probe cost in vain the longer it is until the next, so that a hopeless drafter
+/// costs no more than a given share of the time.
 #[derive(Debug, Clone)]
 pub(super) struct Probing {
     idle: usize,
     wait: usize,
-    longest: usize,
+    share: f64,
 }
 
 impl Probing {
-    pub(super) fn new(longest: usize) -> Self {
-        Self { idle: 0, wait: SHORTEST.min(longest), longest }
+    /// Probes may cost this share of the time.
+    pub(super) fn new(share: f64) -> Self {
+        Self { idle: 0, wait: SHORTEST, share }
     }
 
     /// Whether to probe in this round.
@@ -22,16 +26,25 @@ impl Probing {
         self.idle >= self.wait
     }
 
+    /// Rounds in a row without a draft.
+    pub(super) fn idle_rounds(&self) -> usize {
+        self.idle
+    }
+
+    /// Rounds until the next probe, if the one under way has no draft.
+    pub(super) fn rest(&self) -> usize {
+        self.wait.saturating_sub(self.idle + 1)
+    }
+
     /// A round went by without a draft.
     pub(super) fn idle(&mut self) {
         self.idle += 1;
     }
 
-    /// A round with a draft went by; `failed`: it was a probe, and did not pay.
-    pub(super) fn drafted(&mut self, failed: bool) {
+    /// A round with a draft went by. If it was a probe, it `lost` the time of so many rounds of plain decoding.
+    pub(super) fn drafted(&mut self, lost: f64) {
         self.idle = 0;
-        let wait = if failed { self.wait * 2 } else { SHORTEST };
-        self.wait = wait.min(self.longest);
+        self.wait = ((lost / self.share) as usize).clamp(SHORTEST, LONGEST);
     }
 }
 
@@ -39,15 +52,15 @@ impl Probing {
 mod tests {
     use super::*;
 
-    /// The first `count` rounds that are probes, when they all pay or all fail.
-    fn probes(longest: usize, pays: bool, count: usize) -> Vec<usize> {
-        let (mut probing, mut probes) = (Probing::new(longest), Vec::new());
+    /// The first `count` rounds that are probes, when each loses so much.
+    fn probes(share: f64, lost: f64, count: usize) -> Vec<usize> {
+        let (mut probing, mut probes) = (Probing::new(share), Vec::new());
         for round in 0.. {
             if probes.len() == count {
                 break;
             }
             if probing.due() {
-                probing.drafted(!pays);
+                probing.drafted(lost);
                 probes.push(round);
             } else {
                 probing.idle();
@@ -57,21 +70,33 @@ mod tests {
     }
 
     #[test]
-    fn hopeless_probes_get_rarer_up_to_a_limit() {
-        assert_eq!(probes(16, false, 5), [4, 13, 30, 47, 64]);
+    fn probes_in_vain_cost_their_share_and_no_more() {
+        assert_eq!(probes(0.1, 3.0, 4), [8, 39, 70, 101]);
+        assert_eq!(probes(0.02, 1e9, 3), [8, 4105, 8202]);
     }
 
     #[test]
     fn a_probe_that_pays_is_followed_by_more() {
-        assert_eq!(probes(64, true, 3), [4, 9, 14]);
+        assert_eq!(probes(0.02, -2.0, 3), [8, 17, 26]);
+    }
+
+    #[test]
+    fn a_rest_lasts_until_the_next_probe() {
+        let mut probing = Probing::new(0.02);
+        for expected in (0..SHORTEST).rev() {
+            assert!(!probing.due());
+            assert_eq!(probing.rest(), expected);
+            probing.idle();
+        }
+        assert!(probing.due());
     }
 
     #[test]
     fn a_draft_that_pays_needs_no_probe() {
-        let mut probing = Probing::new(64);
+        let mut probing = Probing::new(0.02);
         for _ in 0..20 {
             assert!(!probing.due());
-            probing.drafted(false);
+            probing.drafted(0.0);
         }
     }
 }

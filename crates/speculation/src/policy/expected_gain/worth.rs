@@ -9,6 +9,9 @@ use crate::RoundStart;
 pub(super) struct Worth {
     /// Price of a level of 0, 1, ... nodes, up to the widest there can be.
     levels: Vec<f64>,
+    /// Price of reading what the drafter has not read. Drafts of this and of later rounds owe it together, so no decision
+    /// hangs on it.
+    reading: f64,
     /// Price of a round of plain decoding.
     plain: f64,
     /// Price of verifying 0, 1, ... nodes, up to the most that may be sent.
@@ -25,10 +28,13 @@ pub(super) struct Worth {
 }
 
 impl Worth {
-    /// Starts a round in which a millisecond is worth `pace` tokens and no level has more than `widest` nodes.
-    pub(super) fn begin(&mut self, start: &RoundStart, pace: f64, widest: usize) {
+    /// Starts a round in which a millisecond is worth `pace` tokens, no level has more than `widest` nodes, and the drafter
+    /// has `unread` tokens to read first.
+    pub(super) fn begin(&mut self, start: &RoundStart, pace: f64, (widest, unread): (usize, usize)) {
+        let level = |width| pace * start.costs.level.at(width);
         self.levels.clear();
-        self.levels.extend((0..=widest).map(|width| pace * start.costs.level.at(width)));
+        self.levels.extend((0..=widest).map(level));
+        self.reading = level(1 + unread) - level(1);
         self.plain = pace * start.costs.plain_ms;
         self.prices.clear();
         self.prices.extend((0..=start.limits.max_nodes).map(|nodes| pace * start.costs.verification.at(nodes)));
@@ -62,8 +68,8 @@ impl Worth {
 
     /// How long the round takes if `sent` nodes are sent, in rounds of plain decoding.
     pub(super) fn relative_time(&self, sent: usize) -> f64 {
-        let verification = if self.spent > 0.0 { self.price(sent) } else { self.plain };
-        (self.spent + verification) / self.plain.max(f64::MIN_POSITIVE)
+        let time = if self.spent > 0.0 { self.reading + self.spent + self.price(sent) } else { self.plain };
+        time / self.plain.max(f64::MIN_POSITIVE)
     }
 
     /// Whether drafting one more node keeps it cheaper than a round of plain decoding, or is the first.
@@ -174,7 +180,7 @@ mod tests {
         let limits = Limits { max_nodes: 4, max_depth: 8 };
         let mut worth = Worth::default();
         let costs = Costs::new(level, verification);
-        worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0, 4);
+        worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0, (4, 0));
         chances.iter().zip(1..).for_each(|(&chance, id)| worth.offer(chance, id));
         worth
     }
