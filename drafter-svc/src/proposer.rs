@@ -152,7 +152,7 @@ impl Proposer for EngineProposer {
         if outcome.round > 0 {
             let took = self.begun.elapsed();
             drafting.observe_round(outcome, took);
-            let elapsed = took.saturating_sub(drafting.levels_took);
+            let elapsed = took.saturating_sub(drafting.steps_took);
             drafting.costs.observe_verification(tree.len(), RoundTime { elapsed, compute: outcome.compute });
         }
         Ok(drafting.apply(outcome)?)

@@ -160,7 +160,7 @@ fn shares(criterion: &mut Criterion) {
         criterion.bench_function(&format!("draft passes/{policy}"), |bencher| bencher.iter(&mut passes));
     }
     let mut costs = CostModel::default();
-    costs.observe_level(1, std::time::Duration::from_millis(1));
+    costs.observe_levels(&mut [(1, std::time::Duration::from_millis(1))]);
     criterion.bench_function("tree/costs of a round", |bencher| bencher.iter(|| costs.costs()));
 
     let recording = Recording::of("eagle2,total=64", &mut drafter, text);

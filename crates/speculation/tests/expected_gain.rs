@@ -123,14 +123,15 @@ impl<'a> Run<'a> {
         let limits = Limits { max_nodes: 64, max_depth };
         grower.begin_round(&RoundStart { costs: self.costs.costs(), limits, position: text.len() as u64 - 1, seed });
         let mut sampler = Sampler::new(Sampling::new(self.temperature, 0, 1.0, seed).unwrap(), text, &[]);
+        let mut levels = Vec::new();
         while let Some(frontier) = grower.frontier() {
             let width = frontier.len();
             let candidates: Vec<Candidates> =
                 frontier.iter().map(|&id| self.candidates(grower, &mut sampler, text, id)).collect();
             grower.extend(&candidates).unwrap();
-            let took = self.spend(self.machine.level.at(width));
-            self.costs.observe_level(width, took);
+            levels.push((width, self.spend(self.machine.level.at(width))));
         }
+        self.costs.observe_levels(&mut levels);
         let tree = grower.finish().tree;
         let compute = self.spend(self.machine.compute.at(tree.len()));
         let elapsed = compute + self.spend(self.machine.way_ms);

@@ -55,7 +55,7 @@ impl Step {
     }
 
     /// Whether its time says what a level costs.
-    pub(crate) fn is_level(&self) -> bool {
+    fn is_level(&self) -> bool {
         match self.logits {
             Logits::All => true,
             Logits::Last => self.len() <= LEVEL_ROWS_MAX,
@@ -71,8 +71,9 @@ pub(crate) struct Drafting {
     pub(crate) exits: Exits,
     /// The part that the sequence has in tuning the thresholds of its exits, where they are tuned.
     tuning: Option<Tuning>,
-    /// The time of the round's levels so far.
-    pub(crate) levels_took: Duration,
+    /// The time of the round's steps so far, and that of each which says what a level costs, by its rows.
+    pub(crate) steps_took: Duration,
+    levels: Vec<(usize, Duration)>,
     committed: Vec<Token>,
     /// What is known of them.
     past: Past,
@@ -116,7 +117,8 @@ impl Drafting {
             costs,
             exits,
             tuning: None,
-            levels_took: Duration::ZERO,
+            steps_took: Duration::ZERO,
+            levels: Vec::new(),
             past: Past::of(model),
             sampler: Sampler::new(request.sampling, prompt, generated),
             committed: request.committed,
@@ -153,7 +155,8 @@ impl Drafting {
 
     /// Starts a round.
     pub(crate) fn begin(&mut self, limits: Limits) {
-        self.levels_took = Duration::ZERO;
+        self.steps_took = Duration::ZERO;
+        self.levels.clear();
         if let Some(tuning) = &mut self.tuning {
             tuning.begin_round(&mut self.exits, limits.max_depth == 0);
         }
@@ -236,8 +239,17 @@ impl Drafting {
         }
     }
 
+    /// A step took so long.
+    pub(crate) fn ran(&mut self, step: &Step, took: Duration) {
+        self.steps_took += took;
+        if step.is_level() {
+            self.levels.push((step.rows.len(), took));
+        }
+    }
+
     /// Ends the round: what to send.
     pub(crate) fn finish(&mut self) -> Result<Proposed, SequenceError> {
+        self.costs.observe_levels(&mut self.levels);
         let proposal = self.grower.finish();
         self.sent = proposal.drafted_ids;
         let tree = match self.drawing.take() {

@@ -112,11 +112,7 @@ impl Turns<'_> {
             let logits = |row| output.as_ref().map_or(&[][..], |output| output.logits(segment, row));
             match job.drafting.absorb(&step, logits) {
                 Ok(()) => {
-                    let took = begun.elapsed();
-                    job.drafting.levels_took += took;
-                    if step.is_level() {
-                        job.drafting.costs.observe_level(step.rows.len(), took);
-                    }
+                    job.drafting.ran(&step, begun.elapsed());
                     jobs.push(job);
                 }
                 Err(error) => drop(job.home.send(Err(error))),

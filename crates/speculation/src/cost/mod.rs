@@ -139,10 +139,17 @@ impl CostModel {
         }
     }
 
-    /// One draft level over `nodes` nodes took this long.
-    pub fn observe_level(&mut self, nodes: usize, took: Duration) {
-        if nodes <= NODES_MAX {
-            self.level.add(nodes, took);
+    /// The draft levels of one round, in any order, took so long over so many nodes.
+    ///
+    /// Of those over equally many nodes the middle one counts: a hiccup of the machine meets several levels in a row, and
+    /// says nothing of the next round's.
+    pub fn observe_levels(&mut self, levels: &mut [(usize, Duration)]) {
+        levels.sort_unstable();
+        for same in levels.chunk_by(|a, b| a.0 == b.0) {
+            let (nodes, took) = same[(same.len() - 1) / 2];
+            if nodes <= NODES_MAX {
+                self.level.add(nodes, took);
+            }
         }
     }
 
@@ -264,7 +271,7 @@ mod tests {
     #[test]
     fn the_first_measurement_replaces_the_prior() {
         let mut model = CostModel::default();
-        model.observe_level(1, ms(0.25));
+        model.observe_levels(&mut [(1, ms(0.25))]);
         model.observe_verification(1, round(0.0, ms(5.0)));
         let costs = model.costs();
         assert!((costs.level_ms - 0.25).abs() < 1e-9);
@@ -343,7 +350,7 @@ mod tests {
         let mut model = CostModel::default();
         for round in 0..390 {
             let nodes = [1, 1, 3, 5, 8, 12, 16][round as usize % 7];
-            model.observe_level(nodes, jittered(exact.at(nodes), round));
+            model.observe_levels(&mut [(nodes, jittered(exact.at(nodes), round))]);
         }
         let found = model.costs().level;
         assert!(error(&found, &exact, &[1, 3, 5, 8, 12, 16]) < 0.2, "{found:?}");
@@ -352,7 +359,7 @@ mod tests {
     #[test]
     fn a_prompt_is_no_level() {
         let mut model = CostModel::default();
-        model.observe_level(NODES_MAX + 1, ms(99.0));
+        model.observe_levels(&mut [(NODES_MAX + 1, ms(99.0))]);
         assert_eq!(model.costs(), Costs::default());
     }
 
@@ -368,17 +375,31 @@ mod tests {
     fn an_unlucky_beginning_is_forgotten_while_nothing_is_drafted() {
         let mut model = seeded();
         model.expect_levels(SMALL.map(|(rows, exact)| (rows, ms(exact))));
-        (0..20).for_each(|_| model.observe_level(1, ms(5.0)));
+        (0..20).for_each(|_| model.observe_levels(&mut [(1, ms(5.0))]));
         assert!(model.costs().ratio() > 1.0);
         (0..1000).for_each(|_| model.observe_plain(ms(0.86)));
         assert!(model.costs().ratio() < 0.5);
     }
 
     #[test]
+    fn a_hiccup_that_meets_half_a_round_is_no_change() {
+        let mut model = CostModel::default();
+        let mut round = |slow: usize| {
+            let levels = (0..7).map(|level| (1, ms(if level < slow { 40.0 } else { 1.0 })));
+            model.observe_levels(&mut levels.collect::<Vec<_>>());
+            model.costs().level.at(1)
+        };
+        let steady = (0..20).map(|_| round(0)).fold(0.0, f64::max);
+        assert!(steady < 1.01);
+        assert!((round(3) - 1.0).abs() < 0.01 && (round(2) - 1.0).abs() < 0.01);
+        assert!(round(7) > 1.02);
+    }
+
+    #[test]
     fn one_hiccup_hardly_counts() {
         let mut model = CostModel::default();
-        (0..50).for_each(|_| model.observe_level(1, ms(1.0)));
-        model.observe_level(1, ms(10_000.0));
+        (0..50).for_each(|_| model.observe_levels(&mut [(1, ms(1.0))]));
+        model.observe_levels(&mut [(1, ms(10_000.0))]);
         assert!(model.costs().level_ms < 1.2);
     }
 
