@@ -106,11 +106,6 @@ impl Fit {
         self.mean_ms
     }
 
-    /// What was believed of the least step at first.
-    pub(super) fn expected_ms(&self) -> f64 {
-        self.shape[0]
-    }
-
     /// Lets the mean drift towards what was believed at first: nothing was measured lately, maybe because an unlucky mean
     /// spoke against it.
     pub(super) fn rest(&mut self) {

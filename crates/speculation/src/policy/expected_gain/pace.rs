@@ -2,8 +2,9 @@
 
 use crate::Costs;
 
-/// Share of its weight that a round keeps when a new one comes: the last twenty decide.
+/// Share of its weight that a round keeps when a new one comes: the last twenty decide, or the last fifty.
 const KEEP: f64 = 0.95;
+const KEEP_OF_DRAFTS: f64 = 0.98;
 
 /// Tokens committed over time spent, both faded.
 ///
@@ -12,29 +13,43 @@ const KEEP: f64 = 0.95;
 pub(super) struct Pace {
     tokens: f64,
     steps: f64,
+    keep: f64,
 }
 
-/// Rounds of plain decoding that are believed to have been: one lucky round says little.
+/// Rounds of plain decoding that are believed to have been, or the time of so many with drafts: one lucky round says little,
+/// and first drafts are made with costs that are not known yet.
 const BELIEF: f64 = 8.0;
+const BELIEF_OF_DRAFTS: f64 = 32.0;
 
-impl Default for Pace {
-    /// That of plain decoding.
-    fn default() -> Self {
-        Self { tokens: BELIEF, steps: BELIEF }
-    }
-}
+/// What drafts are hoped to make of a round of plain decoding, in tokens: who never tries never knows.
+const HOPE: f64 = 1.3;
 
 impl Pace {
+    /// Of all rounds; before the first, that of plain decoding.
+    pub(super) fn of_plain_decoding() -> Self {
+        Self { tokens: BELIEF, steps: BELIEF, keep: KEEP }
+    }
+
+    /// Of rounds with a draft; before the first, what is hoped for.
+    pub(super) fn of_drafts() -> Self {
+        Self { tokens: BELIEF_OF_DRAFTS * HOPE, steps: BELIEF_OF_DRAFTS, keep: KEEP_OF_DRAFTS }
+    }
+
+    /// Tokens in the time of a round of plain decoding.
+    pub(super) fn per_step(&self) -> f64 {
+        self.tokens / self.steps
+    }
+
     /// The tokens that a millisecond can be expected to bring; plain decoding brings so many at
     /// the least.
     pub(super) fn tokens_per_ms(&self, costs: &Costs) -> f64 {
-        (self.tokens / self.steps).max(1.0) / costs.plain_ms.max(f64::MIN_POSITIVE)
+        self.per_step().max(1.0) / costs.plain_or_empty_tree_ms().max(f64::MIN_POSITIVE)
     }
 
     /// A round of so many plain steps committed `tokens`.
     pub(super) fn add(&mut self, tokens: usize, steps: f64) {
-        self.tokens = KEEP * self.tokens + tokens as f64;
-        self.steps = KEEP * self.steps + steps;
+        self.tokens = self.keep * self.tokens + tokens as f64;
+        self.steps = self.keep * self.steps + steps;
     }
 }
 
@@ -49,7 +64,7 @@ mod tests {
 
     #[test]
     fn it_is_plain_decodings_at_the_least() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::of_plain_decoding();
         assert_eq!(pace.tokens_per_ms(&costs(4.0)), 0.25);
         (0..100).for_each(|_| pace.add(1, 3.0));
         assert_eq!(pace.tokens_per_ms(&costs(4.0)), 0.25);
@@ -57,7 +72,7 @@ mod tests {
 
     #[test]
     fn it_follows_the_last_rounds_and_the_load() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::of_plain_decoding();
         (0..200).for_each(|_| pace.add(3, 1.5));
         assert!((pace.tokens_per_ms(&costs(4.0)) - 0.5).abs() < 1e-3);
         assert!((pace.tokens_per_ms(&costs(8.0)) - 0.25).abs() < 1e-3);

@@ -35,7 +35,7 @@ impl Worth {
         self.levels.clear();
         self.levels.extend((0..=widest).map(level));
         self.reading = level(1 + unread) - level(1);
-        self.plain = pace * start.costs.plain_ms;
+        self.plain = pace * start.costs.plain_or_empty_tree_ms();
         self.prices.clear();
         self.prices.extend((0..=start.limits.max_nodes).map(|nodes| pace * start.costs.verification.at(nodes)));
         self.nodes.clear();
@@ -66,10 +66,10 @@ impl Worth {
         self.nodes[..count].iter().map(|node| node.1).collect()
     }
 
-    /// How long the round takes if `sent` nodes are sent, in rounds of plain decoding.
-    pub(super) fn relative_time(&self, sent: usize) -> f64 {
-        let time = if self.spent > 0.0 { self.reading + self.spent + self.price(sent) } else { self.plain };
-        time / self.plain.max(f64::MIN_POSITIVE)
+    /// How long the round takes if `sent` nodes are sent, and the reading before it, in rounds of plain decoding.
+    pub(super) fn relative_time(&self, sent: usize) -> (f64, f64) {
+        let plain = self.plain.max(f64::MIN_POSITIVE);
+        ((self.spent + self.price(sent)) / plain, self.reading / plain)
     }
 
     /// Whether drafting one more node keeps it cheaper than a round of plain decoding, or is the first.
@@ -77,16 +77,11 @@ impl Worth {
         self.spent == 0.0 || self.spent + self.level_price(1) <= self.plain
     }
 
-    /// What is to be made up for before a level pays: the first makes the round one of drafting.
-    fn beginning(&self) -> f64 {
-        if self.spent > 0.0 { 0.0 } else { self.price(0) - self.plain }
-    }
-
     /// How many nodes of a next level are worth running, and pays for them: those with `chances`
     /// may be, in falling order, each expected to have the children `following`.
     pub(super) fn level(&mut self, chances: &[f64], following: &Following) -> usize {
         let threshold = self.threshold(chances, following);
-        let (mut best, mut width, mut sum) = (self.beginning(), 0, 0.0);
+        let (mut best, mut width, mut sum) = (0.0, 0, 0.0);
         for (index, &chance) in chances.iter().enumerate() {
             sum += following.gain(chance, threshold).worth;
             let net = sum - self.level_price(index + 1);
@@ -100,13 +95,12 @@ impl Worth {
         width
     }
 
-    /// Whether several levels of one node pay together where the next one alone does not, and pays for the next if so: a
-    /// round of drafting costs more than one of plain decoding before anything is drafted. `chances` are those of the nodes
-    /// that each level would bring.
+    /// Whether several levels of one node pay together where the next one alone does not, and pays for the next if so.
+    /// `chances` are those of the nodes that each level would bring.
     pub(super) fn chain(&mut self, chances: impl Iterator<Item = f64>) -> bool {
         let sent = self.count();
         let most = self.levels_left.min(self.room() - sent);
-        let (mut sum, drafting) = (-self.beginning(), self.level_price(1));
+        let (mut sum, drafting) = (0.0, self.level_price(1));
         let pays = (1..=most).zip(chances).any(|(levels, chance)| {
             sum += chance;
             sum > self.price(sent + levels) - self.price(sent) + drafting * levels as f64
@@ -239,6 +233,6 @@ mod tests {
     fn time_is_counted_in_plain_steps() {
         let mut worth = worth(Curve::line(0.5, 0.0), Curve::line(2.0, 0.5), &[]);
         worth.spend(1);
-        assert!((worth.relative_time(2) - 3.5 / 2.0).abs() < 1e-12);
+        assert_eq!(worth.relative_time(2), (3.5 / 2.0, 0.0));
     }
 }
