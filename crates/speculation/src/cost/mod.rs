@@ -4,12 +4,14 @@
 
 mod curve;
 mod fit;
+mod plain;
 mod way;
 
 use std::time::Duration;
 
 pub use curve::{CURVE_POINTS_MAX, Curve};
 use fit::Fit;
+use plain::Plain;
 use way::Way;
 
 /// A snapshot of what a round costs now; all times in milliseconds.
@@ -64,6 +66,9 @@ impl Costs {
 /// Most nodes of a step that is learnt from: more are a prompt's, not a tree's.
 const NODES_MAX: usize = 256;
 
+/// Rounds with a tree after which it is known what they cost.
+const KNOWN_ROUNDS: u32 = 16;
+
 /// How many times the time of its round's other levels one may count at the most.
 const HICCUP: u32 = 3;
 
@@ -102,17 +107,9 @@ pub struct CostModel {
     compute: Fit,
     /// What a round takes besides.
     way: Way,
-    /// A round of plain decoding; nothing before one was measured.
-    plain: Option<Plain>,
-}
-
-/// Rounds of plain decoding.
-#[derive(Debug, Clone)]
-struct Plain {
-    /// As lately measured.
-    took: Way,
-    /// What was believed of an empty tree then.
-    empty_tree_ms: f64,
+    plain: Plain,
+    /// Rounds with a tree that were measured.
+    rounds: u32,
 }
 
 impl Default for CostModel {
@@ -125,7 +122,7 @@ impl CostModel {
     /// A model that believes the proportions of `prior` until it is measured otherwise.
     pub fn new(prior: &Costs) -> Self {
         let (level, compute) = (Fit::new(&prior.level), Fit::new(&prior.verification));
-        Self { level, compute, way: Way::new(0.0), plain: None }
+        Self { level, compute, way: Way::new(0.0), plain: Plain::default(), rounds: 0 }
     }
 
     /// Starts over with what the drafter measured by itself: draft levels of so many rows.
@@ -143,7 +140,7 @@ impl CostModel {
         if let Some(curve) = Curve::through(points) {
             self.compute = Fit::measured(&curve);
             self.way = Way::new(WAY_MS);
-            self.plain = None;
+            (self.plain, self.rounds) = (Plain::default(), 0);
         }
     }
 
@@ -168,27 +165,26 @@ impl CostModel {
             let compute = took.compute.min(took.elapsed);
             self.compute.add(nodes, compute);
             self.way.add(ms(took.elapsed - compute));
+            self.rounds = self.rounds.saturating_add(1);
+            if self.knows_empty_trees() {
+                self.plain.compare(self.empty_tree_ms());
+            }
         }
     }
 
     /// Some rounds of plain decoding, which may overlap, took this long on average.
     pub fn observe_plain(&mut self, took: Duration) {
         self.level.rest();
-        let empty_tree_ms = self.empty_tree_ms();
-        let plain = self.plain.get_or_insert_with(|| Plain { took: Way::new(ms(took)), empty_tree_ms });
-        plain.took.add(ms(took));
-        plain.empty_tree_ms = empty_tree_ms;
+        self.plain.add(ms(took), self.knows_empty_trees().then(|| self.empty_tree_ms()));
+    }
+
+    /// Whether what an empty tree costs has been measured well enough to tell of the load.
+    fn knows_empty_trees(&self) -> bool {
+        self.rounds >= KNOWN_ROUNDS
     }
 
     fn empty_tree_ms(&self) -> f64 {
         self.way.ms() + self.compute.curve().at(0)
-    }
-
-    /// A round of plain decoding: as lately measured, at the load that rounds with trees have told of since.
-    fn plain_ms(&self) -> Option<f64> {
-        let Plain { took, empty_tree_ms } = self.plain.as_ref()?;
-        let now_ms = self.empty_tree_ms();
-        Some((took.ms() * now_ms / empty_tree_ms.max(f64::MIN_POSITIVE)).min(now_ms))
     }
 
     /// The costs as they stand.
@@ -198,7 +194,7 @@ impl CostModel {
             verification_ms: self.way.ms() + self.compute.mean_ms(),
             level: self.level.curve(),
             verification: self.compute.curve().after(self.way.ms()),
-            plain_ms: self.plain_ms(),
+            plain_ms: self.plain.ms(self.empty_tree_ms()),
         }
     }
 }

@@ -58,6 +58,9 @@ pub(super) const KIND: Kind = Kind {
     },
 };
 
+/// Rounds of plain decoding in which it is measured, before the first draft.
+const PLAIN_ROUNDS: usize = 16;
+
 /// How likely the nodes of a probe are at the least.
 const PROBE_CHANCE: f64 = 0.3;
 
@@ -279,7 +282,7 @@ impl Policy for ExpectedGain {
     }
 
     fn rest(&self) -> usize {
-        self.known.probing.rest()
+        if self.round.plain_is_known { self.known.probing.rest() } else { PLAIN_ROUNDS }
     }
 
     fn rested(&mut self) {
