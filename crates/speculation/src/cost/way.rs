@@ -13,19 +13,23 @@ const SPREAD: f64 = 0.5;
 const SPREAD_MIN: f64 = 0.05;
 const SPREAD_MIN_MS: f64 = 0.01;
 
+/// Measurements of which the middle one is taken at first: any of them may be a hiccup, and what comes first often is.
+const FIRST: usize = 5;
+
 /// A running mean of durations; old ones fade, and one hiccup hardly counts.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     ms: f64,
     /// Mean distance of the measurements from the mean.
     spread: f64,
-    measured: bool,
+    /// The first [`FIRST`] measurements, by size.
+    first: Vec<f64>,
 }
 
 impl Way {
     /// Believed to take `ms` until it is measured.
     pub(super) fn new(ms: f64) -> Self {
-        Self { ms, spread: ms * SPREAD, measured: false }
+        Self { ms, spread: ms * SPREAD, first: Vec::with_capacity(FIRST) }
     }
 
     /// The mean of the last measurements, in milliseconds.
@@ -35,8 +39,8 @@ impl Way {
 
     /// It took this long.
     pub(super) fn add(&mut self, ms: f64) {
-        if !self.measured {
-            *self = Self { measured: true, ..Self::new(ms) };
+        if self.first.len() < FIRST {
+            self.begin(ms);
             return;
         }
         let off = ms - self.ms;
@@ -44,6 +48,13 @@ impl Way {
         self.ms += FADE * off.clamp(-cut, cut);
         // A change that lasts widens the cut, one hiccup does so by a little.
         self.spread += FADE * (off.abs().min(2.0 * cut) - self.spread);
+    }
+
+    fn begin(&mut self, ms: f64) {
+        let place = self.first.partition_point(|&less| less < ms);
+        self.first.insert(place, ms);
+        self.ms = self.first[(self.first.len() - 1) / 2];
+        self.spread = self.ms * SPREAD;
     }
 }
 
@@ -64,6 +75,13 @@ mod tests {
         assert_eq!(way.ms(), 9.0);
         way.add(0.5);
         assert_eq!(way.ms(), 0.5);
+    }
+
+    #[test]
+    fn a_beginning_of_hiccups_is_none() {
+        let mut way = Way::new(9.0);
+        [40.0, 0.5, 0.6, 30.0, 0.4].into_iter().for_each(|ms| way.add(ms));
+        assert_eq!(way.ms(), 0.6);
     }
 
     #[test]
