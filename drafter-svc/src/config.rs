@@ -25,6 +25,10 @@ pub struct Args {
     /// finds out what suits each target while it serves, unless a gateway's profile says it.
     #[arg(long, env = "ESPALIER_DRAFTER_THRESHOLDS", value_name = "X,X…")]
     pub thresholds: Option<String>,
+    /// Predictors of acceptance, as `espalier train cali-ts` makes them for this drafter and a target: one for each target
+    /// at most. Sequences under the policy `cali-ts` make use of them.
+    #[arg(long = "predictor", env = "ESPALIER_DRAFTER_PREDICTORS", value_delimiter = ',', value_name = "DIR[,DIR…]")]
+    pub predictors: Vec<PathBuf>,
     /// The drafter's name; the folder's when absent, with the number of layers if it is cut.
     #[arg(long, env = "ESPALIER_DRAFTER_NAME")]
     pub name: Option<String>,
@@ -58,6 +62,8 @@ pub struct Config {
     pub layers: Option<usize>,
     /// The least confidence at which each exit but the last answers, with commas between them; tuned for each target when none.
     pub thresholds: Option<String>,
+    /// Folders of predictors of its acceptance, one for each target at most.
+    pub predictors: Vec<PathBuf>,
     /// The drafter's name.
     pub name: String,
     /// Where to listen.
@@ -81,6 +87,7 @@ impl Config {
             target_model: None,
             layers,
             thresholds: None,
+            predictors: Vec::new(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             threads,
             sequences_max: Self::SEQUENCES_MAX,
@@ -100,8 +107,8 @@ impl Config {
 impl From<Args> for Config {
     fn from(args: Args) -> Self {
         let name = args.name.unwrap_or_else(|| Self::default_name(&args.model, args.layers));
-        let Args { model, target_model, layers, thresholds, listen, threads, sequences_max, .. } = args;
-        Self { model, target_model, layers, thresholds, name, listen, threads, sequences_max }
+        let Args { model, target_model, layers, thresholds, predictors, listen, threads, sequences_max, .. } = args;
+        Self { model, target_model, layers, thresholds, predictors, name, listen, threads, sequences_max }
     }
 }
 
@@ -116,6 +123,13 @@ mod tests {
         assert_eq!(parse(&["--model", "models/small"]).name, "small");
         assert_eq!(parse(&["--model", "models/small", "--layers", "3"]).name, "small-3");
         assert_eq!(parse(&["--model", "models/small", "--name", "d"]).name, "d");
+    }
+
+    #[test]
+    fn predictors_are_several() {
+        let given = ["espalier-drafter", "--model", "m", "--predictor", "a,b", "--predictor", "c"];
+        let config = Config::from(Args::try_parse_from(given).unwrap());
+        assert_eq!(config.predictors, ["a", "b", "c"].map(PathBuf::from));
     }
 
     #[test]

@@ -3,6 +3,10 @@
 mod drafting;
 mod exits;
 mod past;
+mod prediction;
+mod step;
+#[cfg(test)]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod thread;

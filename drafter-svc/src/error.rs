@@ -3,8 +3,10 @@
 use espalier_model::ModelError;
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
-use espalier_speculation::{DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy};
+use espalier_speculation::{CandidateError, DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy};
 use espalier_text::TextError;
+
+use crate::predictors::PredictorError;
 
 /// Why a drafter cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +17,9 @@ pub enum DrafterError {
     /// The tokenizer cannot be loaded.
     #[error("the drafter's tokenizer cannot be loaded")]
     Text(#[from] TextError),
+    /// A predictor cannot be used.
+    #[error(transparent)]
+    Predictor(#[from] PredictorError),
     /// The thresholds do not suit the drafter's exits.
     #[error(transparent)]
     Exits(#[from] ExitError),
@@ -50,6 +55,8 @@ pub(crate) enum SequenceError {
     #[error(transparent)]
     Logits(#[from] LogitsError),
     #[error(transparent)]
+    Candidates(#[from] CandidateError),
+    #[error(transparent)]
     Grow(#[from] GrowError),
     #[error(transparent)]
     Draw(#[from] DrawError),
@@ -78,7 +85,9 @@ impl From<SequenceError> for Fault {
             E::NoStates { .. } | E::States { .. } => (Party::Verifier, FaultKind::Internal),
             E::Full { .. } => (Party::Drafter, FaultKind::Overloaded),
             E::Stopped => (Party::Drafter, FaultKind::Gone),
-            E::Model(_) | E::Logits(_) | E::Grow(_) | E::Draw(_) => (Party::Drafter, FaultKind::Internal),
+            E::Model(_) | E::Logits(_) | E::Candidates(_) | E::Grow(_) | E::Draw(_) => {
+                (Party::Drafter, FaultKind::Internal)
+            }
         };
         let fault = Self::new(party, kind, &error);
         match error {

@@ -5,15 +5,19 @@
 //! a sequence that is dropped takes everything it holds with it.
 //!
 //! Drafters of all kinds are served by one engine. What they differ in is how committed positions become known to them
-//! (by their tokens, or by the target's hidden states), and whether rows may leave before the last layer.
+//! (by their tokens, or by the target's hidden states), and whether rows may leave before the last layer. A trained
+//! predictor may say of each draft how likely the target is to take it.
 
 mod config;
 mod engine;
 mod error;
+mod memory;
+mod predictors;
 mod proposer;
 mod service;
 mod verifiers;
 
 pub use config::{Args, Config};
 pub use error::DrafterError;
+pub use predictors::{PredictorError, PredictorFault};
 pub use service::{Drafter, serve};

@@ -1,10 +1,8 @@
 //! The RPCs.
 
-use std::collections::HashMap;
 use std::future::Future;
-use std::hash::Hash;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_model::{DraftModel, LoadOptions, Workspace};
@@ -15,7 +13,7 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
 use espalier_service_kit::{Bound, Deadline, outgoing};
-use espalier_speculation::{CostModel, Experience, parse_policy};
+use espalier_speculation::{CostModel, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -25,11 +23,10 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Request as DraftRequest, SharedTuner, Tuning};
 use crate::error::{DrafterError, SequenceError};
+use crate::memory::{Circumstances, Memory};
+use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
 use crate::verifiers::{Verifier, Verifiers};
-
-/// Targets whose costs and thresholds are remembered, and circumstances whose experience is.
-const REMEMBERED_MAX: usize = 256;
 
 /// A drafter ready to serve.
 #[derive(Clone)]
@@ -39,26 +36,15 @@ struct Inner {
     card: DrafterCard,
     model: Arc<DraftModel>,
     exits: Exits,
+    predictors: Predictors,
     engine: Engine,
     places: Arc<Semaphore>,
     sequences_max: usize,
     verifiers: Verifiers,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
-    /// What rounds with each target cost lately: the next sequence's prior.
-    costs: Mutex<HashMap<String, CostModel>>,
-    /// What policies learned from their last sequence.
-    experience: Mutex<HashMap<Circumstances, Experience>>,
-    /// The thresholds of exits that suit each target, as far as is known.
-    tuners: Mutex<HashMap<String, SharedTuner>>,
-}
-
-/// What a policy's experience holds for: the target, the policy with its parameters, and whether decoding is greedy.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Circumstances {
-    target: String,
-    policy: String,
-    greedy: bool,
+    /// What was learned from the sequences so far.
+    memory: Memory,
 }
 
 /// Serves until `shutdown` is ready, then drains.
@@ -93,6 +79,7 @@ impl Drafter {
         let model = Arc::new(DraftModel::open_with_progress(folders, &options, progress)?);
         let card = describe(config, &model, &tokenizer);
         let exits = Exits::new(&model, config, card.vocabulary.size)?;
+        let predictors = Predictors::open(config, &model)?;
         let mut work = Workspace::new(config.threads.get());
         // How many layers a drafter with several exits runs, its levels will tell; these run them all.
         let levels = model.decoder().measure_passes(&mut work)?;
@@ -102,14 +89,13 @@ impl Drafter {
             card,
             model,
             exits,
+            predictors,
             engine,
             places: Arc::new(Semaphore::new(sequences_max)),
             sequences_max,
             verifiers: Verifiers::default(),
             levels,
-            costs: Mutex::default(),
-            experience: Mutex::default(),
-            tuners: Mutex::default(),
+            memory: Memory::default(),
         })))
     }
 
@@ -140,8 +126,7 @@ impl Drafter {
 
     /// What rounds with a target are believed to cost: as lately learned, or as both models measured at their start.
     fn costs(&self, target: &VerifierCard) -> CostModel {
-        let learned = locked(&self.0.costs).get(&target.name).cloned();
-        learned.unwrap_or_else(|| {
+        self.0.memory.costs(&target.name).unwrap_or_else(|| {
             let mut costs = CostModel::default();
             costs.expect_levels(self.0.levels.iter().copied());
             costs.expect_verification(target.costs.iter().map(|cost| (cost.rows, cost.time)));
@@ -149,23 +134,20 @@ impl Drafter {
         })
     }
 
-    /// The hidden states that the model reads of a target, if it reads any.
-    fn tap(&self) -> Option<Tap> {
-        let layer = self.0.model.kind().tapped_layer()?;
-        Some(Tap { layer, width: self.0.model.decoder().config().hidden })
+    /// The hidden states of its target that a sequence needs: those that the model reads, or else its predictor.
+    fn tap(&self, drafting: &Drafting) -> Option<Tap> {
+        let model = &self.0.model;
+        let tap = |layer| Tap { layer, width: model.decoder().config().hidden };
+        model.kind().tapped_layer().map(tap).or_else(|| drafting.tap())
     }
 
     /// The tuner of a target's thresholds, which its sequences share; none where `exits` are not to be tuned.
     fn tuner(&self, target: &VerifierCard, exits: &Exits) -> Result<Option<SharedTuner>, SequenceError> {
-        let Some(new) = exits.tuner()? else { return Ok(None) };
-        let mut tuners = locked(&self.0.tuners);
-        if tuners.len() >= REMEMBERED_MAX && !tuners.contains_key(&target.name) {
-            return Ok(Some(new));
-        }
-        Ok(Some(tuners.entry(target.name.clone()).or_insert(new).clone()))
+        Ok(exits.tuner()?.map(|new| self.0.memory.tuner(&target.name, new)))
     }
 
-    fn proposer(&self, start: &Start, target: &VerifierCard) -> Result<EngineProposer, SequenceError> {
+    /// Who proposes for a sequence, and the hidden states that this takes.
+    fn proposer(&self, start: &Start, target: &VerifierCard) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
         let request = DraftRequest {
             committed: start.committed.clone(),
             generated: start.generated,
@@ -178,26 +160,23 @@ impl Drafter {
             policy: request.policy.to_string(),
             greedy: request.sampling.is_greedy(),
         };
-        let Inner { card, model, exits, .. } = &*self.0;
+        let Inner { card, model, exits, predictors, memory, .. } = &*self.0;
         let exits = exits.of_sequence(start.exit_thresholds.clone())?;
         let tuner = self.tuner(target, &exits)?;
         let mut drafting = Drafting::new(model, (exits, card.vocabulary.size), request, self.costs(target))?;
         if let Some(tuner) = tuner {
             drafting.tune(Tuning::new(tuner));
         }
-        if let Some(experience) = locked(&self.0.experience).get(&circumstances) {
-            drafting.build_on(experience);
+        if let Some(predictor) = predictors.of_target(&target.model.fingerprint) {
+            drafting.predict_by(predictor.clone());
+        }
+        if let Some(experience) = memory.experience(&circumstances) {
+            drafting.build_on(&experience);
         }
         let drafter = self.clone();
-        let learned = move |drafting: &Drafting| drafter.learn(&circumstances, drafting);
-        Ok(EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learned))
-    }
-
-    fn learn(&self, circumstances: &Circumstances, drafting: &Drafting) {
-        remember(&self.0.costs, &circumstances.target, drafting.costs.clone());
-        if let Some(experience) = drafting.experience() {
-            remember(&self.0.experience, circumstances, experience);
-        }
+        let learned = move |drafting: &Drafting| drafter.0.memory.learn(&circumstances, drafting);
+        let tap = self.tap(&drafting);
+        Ok((EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learned), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.
@@ -212,7 +191,7 @@ impl Drafter {
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
         let Verifier { channel, card } = self.0.verifiers.at(&start.verifier).await?;
         self.check_target(&card)?;
-        let proposer = self.proposer(&start, &card)?;
+        let (proposer, tap) = self.proposer(&start, &card)?;
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),
@@ -221,25 +200,12 @@ impl Drafter {
             max_tokens: start.max_tokens,
             stop_tokens: start.stop_tokens,
             logprobs: start.logprobs,
-            tap: self.tap(),
+            tap,
         };
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;
         let verifier = opened.inspect_err(|_| self.0.verifiers.forget(&start.verifier))?;
         let sequence = Sequence::new(start.committed, start.max_tokens);
         Ok((place, Driver::new(sequence, proposer, verifier)))
-    }
-}
-
-/// A map that whoever panicked left whole.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Keeps the newest value of a key; keys beyond the maximum are not kept.
-fn remember<K: Clone + Eq + Hash, V>(kept: &Mutex<HashMap<K, V>>, key: &K, value: V) {
-    let mut kept = locked(kept);
-    if kept.len() < REMEMBERED_MAX || kept.contains_key(key) {
-        kept.insert(key.clone(), value);
     }
 }
 

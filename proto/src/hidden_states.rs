@@ -116,6 +116,12 @@ impl HiddenStates {
         self.values.iter().map(|value| value.to_f32()).collect()
     }
 
+    /// The last state (width) as numbers that models compute with; none if there are no states.
+    pub fn last(&self) -> Option<Vec<f32>> {
+        let last = self.values.chunks_exact(self.width).next_back()?;
+        Some(last.iter().map(|value| value.to_f32()).collect())
+    }
+
     /// The same in pieces of at most [`STATES_BYTES_MAX`]; none if there are no states.
     pub(crate) fn into_pieces(self) -> Vec<Self> {
         let rows = (WIDTH_MAX / self.width).max(1);
@@ -199,6 +205,7 @@ mod tests {
         assert_eq!(known.front(2), states(2, &[5.0, 6.0]));
         assert_eq!(known.split_front(2), states(2, &[5.0, 6.0]));
         assert_eq!((known.first(), known.rows()), (3, 0));
+        assert_eq!((states(5, &[1.0, 2.0, 3.0, 4.0]).last(), known.last()), (Some(vec![3.0, 4.0]), None));
     }
 
     #[test]

@@ -1,35 +1,39 @@
 //! Promise 2: losing a drafter or a verifier changes latency, never text.
 #![allow(clippy::unwrap_used)]
 
-use espalier_client::Client;
+use std::num::NonZeroUsize;
+
+use espalier_client::{Answer, Client};
+use espalier_drafter::Config as DrafterConfig;
 use espalier_gateway::{Config, Gateway, serve};
-use espalier_local::{ANY_PORT, Role, System};
+use espalier_local::{ANY_PORT, Plan, Role, System};
 use espalier_proto::GenerationRequest;
 use espalier_service_kit::bind;
 use espalier_speculation::{Penalties, Shaping};
-use espalier_tests::{Proxy, address, answer, client, prompts, request, sampling, start};
+use espalier_tests::{Proxy, address, answer, client, model, plan, prompts, request, sampling, start};
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
 
 const TOKENS: usize = 64;
 
-/// A system, and a second gateway that reaches its services only through proxies.
+/// A gateway that reaches a system's services only through proxies: the verifier through several, as if there were so many.
 struct Fragile {
-    system: System,
     drafter: Option<Proxy>,
-    verifier: Proxy,
+    verifiers: Vec<Proxy>,
     client: Client,
 }
 
 impl Fragile {
-    async fn start() -> Self {
-        let system = start(&["medium"], None, 2).await;
-        let drafter = Proxy::start(address(&system, Role::Drafter)).await;
-        let verifier = Proxy::start(address(&system, Role::Verifier)).await;
-        let config = Config::new(&[verifier.url().to_owned()], &[drafter.url().to_owned()]).unwrap();
+    async fn around(system: &System, verifiers: usize) -> Self {
+        let drafter = Proxy::start(address(system, Role::Drafter)).await;
+        let verifiers = join_all((0..verifiers).map(|_| Proxy::start(address(system, Role::Verifier)))).await;
+        let urls: Vec<String> = verifiers.iter().map(|proxy| proxy.url().to_owned()).collect();
+        let config = Config::new(&urls, &[drafter.url().to_owned()]).unwrap();
         let bound = bind(ANY_PORT).await.unwrap();
         let client = Client::new(&bound.url()).unwrap();
         tokio::spawn(serve(Gateway::start(config).await, bound, std::future::pending()));
-        Self { system, drafter: Some(drafter), verifier, client }
+        Self { drafter: Some(drafter), verifiers, client }
     }
 
     /// Asks, and has `after` tokens come before `lose` happens.
@@ -38,7 +42,7 @@ impl Fragile {
         request: GenerationRequest,
         after: usize,
         lose: impl AsyncFnOnce(&mut Self),
-    ) -> Vec<u32> {
+    ) -> Answer {
         let (begun, wait) = oneshot::channel();
         let (mut begun, mut seen) = (Some(begun), 0);
         let mut client = self.client.clone();
@@ -57,19 +61,11 @@ impl Fragile {
         let (answer, ()) = tokio::join!(asking, losing);
         let answer = answer.unwrap();
         assert!(answer.completion.speculation.failovers > 0, "the loss came too late to matter");
-        answer.ids()
+        answer
     }
 }
 
 /// With penalties, so that prompt and answer must be told apart after a failover too.
-impl Fragile {
-    async fn stop(self) {
-        let Self { system, drafter, verifier, client } = self;
-        drop((drafter, verifier, client));
-        system.stop().await.unwrap();
-    }
-}
-
 fn ask(prompt: &[u32], temperature: f64) -> GenerationRequest {
     let penalties = Penalties { repetition: 1.1, presence: 1.5, frequency: 0.5 };
     let sampling = sampling(temperature, 5).with_shaping(Shaping::new(penalties, []).unwrap());
@@ -77,28 +73,73 @@ fn ask(prompt: &[u32], temperature: f64) -> GenerationRequest {
     GenerationRequest { policy, ..request("medium", prompt, TOKENS, sampling) }
 }
 
+async fn lose_drafter(fragile: &mut Fragile) {
+    fragile.drafter.take().unwrap().cut().await;
+}
+
+async fn restart_verifier(fragile: &mut Fragile) {
+    fragile.verifiers[0].reset();
+}
+
+async fn lose_verifier(fragile: &mut Fragile) {
+    fragile.verifiers.remove(0).cut().await;
+}
+
 #[tokio::test]
 async fn a_drafter_lost_in_mid_stream_changes_no_token() {
+    let system = start(&["medium"], None, 2).await;
     for (temperature, after) in [(0.0, 1), (0.8, 20)] {
-        let mut fragile = Fragile::start().await;
+        let mut fragile = Fragile::around(&system, 1).await;
         let (prompt, _) = prompts("medium").remove(2);
-        let whole = answer(&client(&fragile.system), ask(&prompt, temperature)).await;
-        let lose = async |fragile: &mut Fragile| fragile.drafter.take().unwrap().cut().await;
-        assert_eq!(fragile.ask_and_lose(ask(&prompt, temperature), after, lose).await, whole.ids());
+        let whole = answer(&client(&system), ask(&prompt, temperature)).await;
+        let found = fragile.ask_and_lose(ask(&prompt, temperature), after, lose_drafter).await;
+        assert_eq!(found.ids(), whole.ids());
         // And the next request does without it from the start.
         assert_eq!(answer(&fragile.client, ask(&prompt, temperature)).await.ids(), whole.ids());
-        fragile.stop().await;
     }
+    system.stop().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_verifier_that_restarts_in_mid_stream_changes_no_token() {
+    let system = start(&["medium"], None, 2).await;
     for temperature in [0.0, 0.8] {
-        let mut fragile = Fragile::start().await;
+        let mut fragile = Fragile::around(&system, 1).await;
         let (prompt, _) = prompts("medium").remove(3);
-        let whole = answer(&client(&fragile.system), ask(&prompt, temperature)).await;
-        let restart = async |fragile: &mut Fragile| fragile.verifier.reset();
-        assert_eq!(fragile.ask_and_lose(ask(&prompt, temperature), 10, restart).await, whole.ids());
-        fragile.stop().await;
+        let whole = answer(&client(&system), ask(&prompt, temperature)).await;
+        let found = fragile.ask_and_lose(ask(&prompt, temperature), 10, restart_verifier).await;
+        assert_eq!(found.ids(), whole.ids());
     }
+    system.stop().await.unwrap();
+}
+
+/// A system whose drafter reads the target's hidden states.
+async fn start_with_edd() -> System {
+    let drafters = vec![DrafterConfig::new(model("medium-edd"), None, NonZeroUsize::new(2).unwrap())];
+    let plan = Plan { drafters, ..plan(&["medium"], None, 2) };
+    System::start(plan, |_: &str, _, _| {}).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_drafter_that_reads_hidden_states_is_done_without_or_gets_them_all_again() {
+    let system = start_with_edd().await;
+    let (prompt, _) = prompts("medium").remove(2);
+    let plain = GenerationRequest { speculate: false, ..ask(&prompt, 0.0) };
+    let whole = answer(&client(&system), plain).await;
+    let lost = async |verifiers: usize, lose: fn(&mut Fragile) -> BoxFuture<'_, ()>| {
+        let mut fragile = Fragile::around(&system, verifiers).await;
+        let found = fragile.ask_and_lose(ask(&prompt, 0.0), 1, lose).await;
+        assert_eq!((found.ids(), found.text()), (whole.ids(), whole.text()));
+        found.completion.speculation
+    };
+    let drafter_lost = lost(1, |fragile| lose_drafter(fragile).boxed()).await;
+    assert_eq!(drafter_lost.drafter, "ngram");
+    let restarted = lost(1, |fragile| restart_verifier(fragile).boxed()).await;
+    let replaced = lost(2, |fragile| lose_verifier(fragile).boxed()).await;
+    for speculation in [restarted, replaced] {
+        assert_eq!((speculation.drafter.as_str(), speculation.failovers), ("medium-edd", 1));
+        // Three nodes in every round but the first of each opening, before which the target has told nothing, and the last.
+        assert!(speculation.drafted >= 3 * (speculation.rounds - 3), "{speculation:?}");
+    }
+    system.stop().await.unwrap();
 }

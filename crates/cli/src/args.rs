@@ -44,6 +44,16 @@ pub(crate) struct SystemArgs {
     /// Threads that each model computes with; all processors when absent.
     #[arg(long, global = true, env = "ESPALIER_THREADS", value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
+    /// Predictors of acceptance for the policy `cali-ts`, by name in the folder of models or by path: each goes to the
+    /// drafter that it was trained with.
+    #[arg(
+        long = "predictor",
+        global = true,
+        env = "ESPALIER_PREDICTORS",
+        value_delimiter = ',',
+        value_name = "P[,P…]"
+    )]
+    pub(crate) predictors: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

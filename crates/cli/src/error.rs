@@ -38,8 +38,10 @@ pub(crate) enum CliError {
     NobodyGuesses,
     #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
     Tokenizers { drafter: String, target: String },
-    #[error("drafter `{drafter}` guesses from the target's hidden states, which this does not give it")]
-    ReadsStates { drafter: String },
+    #[error(
+        "predictor `{predictor}` was trained with a drafter of fingerprint {fingerprint}, which is none of those here"
+    )]
+    NoDrafterOf { predictor: String, fingerprint: String },
     #[error("drafter `{drafter}` has one exit only, so it has no thresholds to tune")]
     NoExits { drafter: String },
     #[error("drafter `{drafter}` gave up, so its pace cannot be measured")]
@@ -101,7 +103,7 @@ impl CliError {
             | Self::Size { .. }
             | Self::NobodyGuesses
             | Self::Tokenizers { .. }
-            | Self::ReadsStates { .. }
+            | Self::NoDrafterOf { .. }
             | Self::NoExits { .. }
             | Self::Profiles(_)
             | Self::NoFolders { .. }

@@ -7,6 +7,7 @@ mod error;
 mod generate;
 mod golden;
 mod models;
+mod predictors;
 mod prompts;
 mod report;
 mod request;

@@ -12,7 +12,7 @@ use espalier_verifier::Config as VerifierConfig;
 use crate::args::{Decoding, Serve, SystemArgs};
 use crate::error::CliError;
 use crate::models::{DEFAULT_DRAFTER, DrafterChoice, checkpoint, shared_target};
-use crate::report;
+use crate::{predictors, report};
 
 /// Threads that each model computes with.
 pub(crate) fn threads(system: &SystemArgs) -> usize {
@@ -23,7 +23,8 @@ pub(crate) fn threads(system: &SystemArgs) -> usize {
 pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &SystemArgs) -> Result<Plan, CliError> {
     let folders = targets.iter().map(|name| checkpoint(name, system)).collect::<Result<Vec<_>, _>>()?;
     let drafter = |choice| drafter_config(choice, &folders, system).transpose();
-    let drafters = drafters.iter().filter_map(drafter).collect::<Result<_, CliError>>()?;
+    let mut drafters = drafters.iter().filter_map(drafter).collect::<Result<Vec<_>, CliError>>()?;
+    predictors::give(&mut drafters, system)?;
     let target = |folder| Ok((VerifierConfig::new(folder, threads(system))?, ANY_PORT));
     let verifiers = folders.into_iter().map(target).collect::<Result<_, CliError>>()?;
     Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles: Profiles::default() })

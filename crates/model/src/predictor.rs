@@ -11,7 +11,7 @@ use candle_core::DType;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{CONFIG, Checkpoint};
-use crate::draft::TargetCard;
+use crate::draft::{DraftFault, TargetCard};
 use crate::error::{ModelError, Result};
 use crate::weights::Weights;
 
@@ -45,6 +45,20 @@ pub enum PredictorKind {
 }
 
 impl PredictorConfig {
+    /// Reads what the predictor in a folder says of itself.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no predictor's, or names a layer that the target does not have.
+    pub fn read(dir: &Path) -> Result<Self> {
+        let malformed = |fault| ModelError::Json { path: dir.join(CONFIG), fault };
+        let config: Self = serde_json::from_str(&Checkpoint::read_config(dir)?).map_err(malformed)?;
+        let (field, found, max) = ("tapped_layer", config.tapped_layer, config.target.layers);
+        if (1..=max).contains(&found) {
+            return Ok(config);
+        }
+        Err(ModelError::Draft { folder: dir.to_owned(), fault: DraftFault::Layer { field, found, max } })
+    }
+
     /// The tensors that a folder holds and their shapes: the steps' matrices, `target.weight`, and `output.weight`, whose
     /// first part weighs the target's state.
     pub fn shapes(&self) -> [(&'static str, Vec<usize>); 2] {
@@ -72,8 +86,7 @@ impl Predictor {
     /// # Errors
     /// Whatever is wrong with the folder: files, tensors, shapes.
     pub fn open(dir: &Path) -> Result<Self> {
-        let malformed = |fault| ModelError::Json { path: dir.join(CONFIG), fault };
-        let config: PredictorConfig = serde_json::from_str(&Checkpoint::read_config(dir)?).map_err(malformed)?;
+        let config = PredictorConfig::read(dir)?;
         let (weights, hidden) = (Weights::open(dir)?, config.target.hidden_size);
         let [matrices, output] = config.shapes().map(|(name, shape)| weights.tensor(name, &shape));
         let output = output?.to_dtype(DType::F32)?;
@@ -151,7 +164,7 @@ mod tests {
     }
 
     /// Matrix `i` is `i` times a turn of the plane by a right angle; the output is [1, 2 ; 3].
-    fn predictor() -> Predictor {
+    fn open(config: &PredictorConfig) -> Result<Predictor> {
         let folder = tempfile::tempdir().unwrap();
         let turn = (0..PREDICTOR_STEPS).flat_map(|i| [0.0, -(i as f32), i as f32, 0.0]).collect::<Vec<_>>();
         let tensors = HashMap::from([
@@ -159,8 +172,12 @@ mod tests {
             ("output.weight", Tensor::new(&[[1.0_f32, 2.0, 3.0]], &Device::Cpu).unwrap()),
         ]);
         candle_core::safetensors::save(&tensors, folder.path().join("model.safetensors")).unwrap();
-        std::fs::write(folder.path().join(CONFIG), serde_json::to_string(&config()).unwrap()).unwrap();
-        Predictor::open(folder.path()).unwrap()
+        std::fs::write(folder.path().join(CONFIG), serde_json::to_string(config).unwrap()).unwrap();
+        Predictor::open(folder.path())
+    }
+
+    fn predictor() -> Predictor {
+        open(&config()).unwrap()
     }
 
     #[test]
@@ -193,5 +210,7 @@ mod tests {
         let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/qwen3");
         let fault = Predictor::open(&model).unwrap_err().to_string();
         assert!(fault.contains("config.json: unknown variant `qwen3`, expected `espalier_cali_ts`"), "{fault}");
+        let fault = open(&PredictorConfig { tapped_layer: 2, ..config() }).unwrap_err().to_string();
+        assert!(fault.ends_with("`tapped_layer` is 2, outside 1..=1"), "{fault}");
     }
 }

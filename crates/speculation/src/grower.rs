@@ -114,6 +114,11 @@ impl Grower {
         self.policy.build_on(experience);
     }
 
+    /// Whether the policy makes something of a predictor's chances: [`Candidates::predicting`].
+    pub fn reads_predictions(&self) -> bool {
+        self.policy.reads_predictions()
+    }
+
     /// Starts a round; what an unfinished one drafted is forgotten.
     pub fn begin_round(&mut self, start: &RoundStart) {
         self.limits = self.own_limits.min(start.limits);

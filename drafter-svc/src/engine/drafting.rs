@@ -1,10 +1,11 @@
 //! One sequence as the draft model sees it: its cache, its committed tokens, and the tree being grown.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_model::{DraftModel, KvCache, Logits, Row};
-use espalier_proto::{HiddenStates, Outcome};
+use espalier_model::{DraftModel, KvCache, Logits, Predictor, Row};
+use espalier_proto::{HiddenStates, Outcome, Tap};
 use espalier_round::Proposed;
 use espalier_speculation::{
     Acceptance, Candidates, CostModel, DRAFT_TOKENS_MAX, Drawing, Experience, Grower, Limits, PolicySpec,
@@ -13,6 +14,8 @@ use espalier_speculation::{
 
 use super::exits::{Exits, Tuning};
 use super::past::Past;
+use super::prediction::Prediction;
+use super::step::{Answers, Step};
 use crate::error::SequenceError;
 
 /// Committed positions read in one pass; a longer prompt takes several, so that others are not held up.
@@ -29,41 +32,6 @@ pub(crate) struct Request {
     pub(crate) stops: Vec<Token>,
 }
 
-/// What to run next.
-pub(crate) struct Step {
-    /// The target's hidden states of the next committed positions, to be read before the rows are run.
-    pub(crate) states: Option<HiddenStates>,
-    /// The rows.
-    pub(crate) rows: Vec<Row>,
-    /// Which of them want logits.
-    pub(crate) logits: Logits,
-}
-
-/// Most positions of a first level that is a level's cost: more read a prompt, or what was committed while nothing was
-/// drafted.
-const LEVEL_ROWS_MAX: usize = 8;
-
-impl Step {
-    /// Rows to run.
-    fn of_rows(rows: Vec<Row>, logits: Logits) -> Self {
-        Self { states: None, rows, logits }
-    }
-
-    /// Positions that it adds to the cache.
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len() + self.states.as_ref().map_or(0, HiddenStates::rows)
-    }
-
-    /// Whether its time says what a level costs.
-    fn is_level(&self) -> bool {
-        match self.logits {
-            Logits::All => true,
-            Logits::Last => self.len() <= LEVEL_ROWS_MAX,
-            Logits::None => false,
-        }
-    }
-}
-
 /// A sequence. It travels to the engine's thread with each job and back with the proposal.
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
@@ -71,6 +39,8 @@ pub(crate) struct Drafting {
     pub(crate) exits: Exits,
     /// The part that the sequence has in tuning the thresholds of its exits, where they are tuned.
     tuning: Option<Tuning>,
+    /// What a predictor says of it, where its policy makes something of that.
+    prediction: Option<Prediction>,
     /// The time of the round's steps so far, and that of each which says what a level costs, by its rows.
     pub(crate) steps_took: Duration,
     levels: Vec<(usize, Duration)>,
@@ -117,6 +87,7 @@ impl Drafting {
             costs,
             exits,
             tuning: None,
+            prediction: None,
             steps_took: Duration::ZERO,
             levels: Vec::new(),
             past: Past::of(model),
@@ -144,6 +115,21 @@ impl Drafting {
     /// Has the thresholds of the exits tuned from now on.
     pub(crate) fn tune(&mut self, tuning: Tuning) {
         self.tuning = Some(tuning);
+    }
+
+    /// Has acceptance predicted, if the policy makes something of it.
+    pub(crate) fn predict_by(&mut self, predictor: Arc<Predictor>) {
+        self.prediction = self.grower.reads_predictions().then(|| Prediction::new(predictor));
+    }
+
+    /// Whether acceptance is predicted.
+    pub(crate) fn predicts(&self) -> bool {
+        self.prediction.is_some()
+    }
+
+    /// The target's hidden states that predictions are made from, where they are made.
+    pub(crate) fn tap(&self) -> Option<Tap> {
+        self.prediction.as_ref().map(Prediction::tap)
     }
 
     /// A round for which a draft was made committed what it did and `took` so long, drafting included.
@@ -201,8 +187,9 @@ impl Drafting {
         Some(Row { token: node.token, parent: parent.copied() })
     }
 
-    /// Takes the result of `step`: `logits(i)` belongs to its `i`-th row that wanted some.
-    pub(crate) fn absorb<'a>(&mut self, step: &Step, logits: impl Fn(usize) -> &'a [f32]) -> Result<(), SequenceError> {
+    /// Takes what came of a step.
+    pub(crate) fn absorb(&mut self, answers: &Answers<'_>) -> Result<(), SequenceError> {
+        let step = answers.step;
         self.past.read(step.states.as_ref().map_or(0, HiddenStates::rows));
         let first = self.cache.tail_len() - step.rows.len();
         let rows = first..self.cache.tail_len();
@@ -210,21 +197,32 @@ impl Drafting {
             Logits::None => self.cache.keep_path(&rows.collect::<Vec<_>>())?,
             Logits::Last => {
                 self.chain = rows.collect();
-                self.extend(&[0], logits)?;
+                self.extend(&[0], answers)?;
             }
             Logits::All => {
                 let frontier = self.grower.frontier().unwrap_or_default().to_vec();
                 self.ran.extend(frontier.iter().copied().zip(rows));
-                self.extend(&frontier, logits)?;
+                self.extend(&frontier, answers)?;
             }
         }
         Ok(())
     }
 
-    fn extend<'a>(&mut self, frontier: &[usize], logits: impl Fn(usize) -> &'a [f32]) -> Result<(), SequenceError> {
-        let candidates = frontier.iter().enumerate().map(|(i, &id)| self.children(id, &logits(i)[..self.vocab]));
+    fn extend(&mut self, frontier: &[usize], answers: &Answers<'_>) -> Result<(), SequenceError> {
+        let candidates = frontier.iter().enumerate().map(|(i, &id)| {
+            let children = self.children(id, &answers.logits(i)[..self.vocab])?;
+            match &self.prediction {
+                Some(prediction) => prediction.of(children, self.depth(id) + 1, answers.state(i)),
+                None => Ok(children),
+            }
+        });
         let candidates = candidates.collect::<Result<Vec<Candidates>, _>>()?;
         Ok(self.grower.extend(&candidates)?)
+    }
+
+    /// The depth of draft node `id`; the root's is 0.
+    fn depth(&self, id: usize) -> usize {
+        self.grower.node(id).map_or(0, |node| node.depth)
     }
 
     /// What may follow draft node `id`, given the `logits` there: ranked, or drawn.
@@ -272,6 +270,9 @@ impl Drafting {
 
     fn commit(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
         self.past.commit(outcome)?;
+        if let Some((prediction, states)) = self.prediction.as_mut().zip(outcome.states.as_ref()) {
+            prediction.commit(states);
+        }
         self.sampler.push(&outcome.tokens);
         self.committed.extend_from_slice(&outcome.tokens);
         Ok(())

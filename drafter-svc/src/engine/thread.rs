@@ -12,7 +12,8 @@ use espalier_proto::HiddenStates;
 use espalier_round::Proposed;
 use tokio::sync::{mpsc, oneshot};
 
-use super::drafting::{Drafting, Step};
+use super::drafting::Drafting;
+use super::step::{Answers, Step};
 use crate::error::SequenceError;
 
 /// Jobs that wait for the engine.
@@ -109,8 +110,7 @@ impl Turns<'_> {
         };
         let (mut jobs, mut segment) = (Vec::with_capacity(running.len()), 0);
         for (mut job, step) in running {
-            let logits = |row| output.as_ref().map_or(&[][..], |output| output.logits(segment, row));
-            match job.drafting.absorb(&step, logits) {
+            match job.drafting.absorb(&Answers { step: &step, output: output.as_ref(), segment }) {
                 Ok(()) => {
                     job.drafting.ran(&step, begun.elapsed());
                     jobs.push(job);
@@ -138,6 +138,7 @@ impl Turns<'_> {
     /// Runs the rows of all steps that have some; nothing if none has.
     fn forward(&mut self, running: &mut [(Job, Step)]) -> Result<Option<Output<'_>>, ModelError> {
         let (mut segments, mut exits) = (Vec::with_capacity(running.len()), Vec::with_capacity(running.len()));
+        let predicts = running.iter().any(|(job, _)| job.drafting.predicts());
         for (job, step) in running.iter_mut().filter(|(_, step)| !step.rows.is_empty()) {
             let Drafting { cache, exits: of_job, .. } = &mut *job.drafting;
             segments.push(Segment { cache, rows: &step.rows, logits: step.logits });
@@ -146,8 +147,8 @@ impl Turns<'_> {
         if segments.is_empty() {
             return Ok(None);
         }
-        // Where nothing is asked before the last layer, nothing is computed for the asking either.
-        if !exits.iter().any(|exits| exits.are_several()) {
+        // Where nothing is asked before the last layer, and no state of it is, nothing is computed for the asking either.
+        if !predicts && !exits.iter().any(|exits| exits.are_several()) {
             return self.model.decoder().forward(&mut self.work, &mut segments, Depth::default()).map(Some);
         }
         let goes_on = |at: AtExit<'_>| exits[at.segment].goes_on(at.exit, at.logits);

@@ -7,12 +7,15 @@
 
 mod bins;
 mod chart;
+mod guesses;
 mod observe;
+mod reader;
 
 use serde::Serialize;
 
 use self::bins::{Bin, Said, bins, calibration_error};
-use self::observe::{Observation, Observer};
+use self::guesses::Observation;
+use self::observe::Observer;
 use crate::Verdict;
 use crate::args::{Calibration, SystemArgs};
 use crate::error::CliError;

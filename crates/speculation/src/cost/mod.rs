@@ -331,7 +331,10 @@ mod tests {
         rounds(&mut model, (2.0, 1.0), &[4], 50);
         (0..50).for_each(|_| model.observe_plain(ms(0.67)));
         let found = model.costs();
-        assert!((found.plain_ms.unwrap() - 0.67).abs() < 1e-9 && (found.verification.at(4) - 2.9).abs() < 0.2, "{found:?}");
+        assert!(
+            (found.plain_ms.unwrap() - 0.67).abs() < 1e-9 && (found.verification.at(4) - 2.9).abs() < 0.2,
+            "{found:?}"
+        );
         rounds(&mut model, (6.0, 3.0), &[4], 200);
         assert!((model.costs().plain_ms.unwrap() / 0.67 - 3.0).abs() < 0.3);
     }

@@ -110,6 +110,10 @@ impl StopTest for CaliTs {
         self.draws = Some(Draws::of(start));
     }
 
+    fn reads_predictions(&self) -> bool {
+        true
+    }
+
     fn stops(&mut self, draft: &Draft) -> bool {
         let Self { belief, draws } = self;
         let predicted = draft.newest_source().and_then(|Expansion { predicted, .. }| *predicted);

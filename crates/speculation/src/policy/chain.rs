@@ -11,6 +11,11 @@ pub(super) trait StopTest: Send {
     /// Starts a round.
     fn begin(&mut self, _start: &RoundStart) {}
 
+    /// Whether it makes something of a predictor's chances.
+    fn reads_predictions(&self) -> bool {
+        false
+    }
+
     /// Whether to stop, the newest level of `draft` included; asked once a level.
     fn stops(&mut self, draft: &Draft) -> bool;
 
@@ -32,6 +37,10 @@ impl Policy for Chain {
 
     fn suits_drawn(&self) -> bool {
         true
+    }
+
+    fn reads_predictions(&self) -> bool {
+        self.0.reads_predictions()
     }
 
     fn expand(&mut self, draft: &Draft) -> Vec<usize> {

@@ -78,6 +78,10 @@ impl Policy for InOrder {
         true
     }
 
+    fn reads_predictions(&self) -> bool {
+        self.policy.reads_predictions()
+    }
+
     fn expand(&mut self, draft: &Draft) -> Vec<usize> {
         let mut frontier = self.policy.expand(draft);
         frontier.retain(|&id| id <= self.max_nodes);

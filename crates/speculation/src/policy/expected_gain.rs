@@ -41,7 +41,8 @@ const RATIO: Param = Param::real(
     "time of a draft level, in verifications, to reckon with; auto is what is measured, node by node",
 )
 .auto();
-const PROBE: Param = Param::real("probe", 0.02, (0.0001, 1.0), "share of the time that drafts may cost which are only tried");
+const PROBE: Param =
+    Param::real("probe", 0.02, (0.0001, 1.0), "share of the time that drafts may cost which are only tried");
 
 pub(super) const KIND: Kind = Kind {
     name: "expected-gain",
@@ -267,7 +268,16 @@ impl Policy for ExpectedGain {
     }
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
-        eprintln!("DBGE drafted {} sent {} depth {} accepted {} exp {:.3} levels {} pace {:.3}", round.drafted, self.round.sent, round.depth, path.len(), self.round.nodes.iter().filter(|n| n.sent).map(|n| n.chance).sum::<f64>(), self.round.nodes.last().map_or(0, |n| n.depth), self.known.pace.tokens_per_ms(&Costs::of_ratio(0.1)));
+        eprintln!(
+            "DBGE drafted {} sent {} depth {} accepted {} exp {:.3} levels {} pace {:.3}",
+            round.drafted,
+            self.round.sent,
+            round.depth,
+            path.len(),
+            self.round.nodes.iter().filter(|n| n.sent).map(|n| n.chance).sum::<f64>(),
+            self.round.nodes.last().map_or(0, |n| n.depth),
+            self.known.pace.tokens_per_ms(&Costs::of_ratio(0.1))
+        );
         if round.drafted == 0 {
             self.known.pace.add(round.committed, 1.0);
             return self.known.probing.idle();

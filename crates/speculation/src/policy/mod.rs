@@ -101,6 +101,11 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether it makes something of a predictor's chances: [`Candidates::predicting`].
+    fn reads_predictions(&self) -> bool {
+        false
+    }
+
     /// The nodes to run next, out of [`Draft::expandable`]; nothing ends the round. Asked before
     /// the first level too, when the root alone is expandable.
     fn expand(&mut self, draft: &Draft) -> Vec<usize>;

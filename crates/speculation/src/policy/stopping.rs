@@ -138,6 +138,10 @@ impl Policy for Stopped {
         self.tree.suits_drawn()
     }
 
+    fn reads_predictions(&self) -> bool {
+        self.tree.reads_predictions() || self.test.reads_predictions()
+    }
+
     fn expand(&mut self, draft: &Draft) -> Vec<usize> {
         if self.stops(draft) { Vec::new() } else { self.tree.expand(draft) }
     }
@@ -222,6 +226,15 @@ mod tests {
             grower.observe(&path, accepted + 1);
         }
         assert_eq!(depths, [2, 4, 5, 5, 4]);
+    }
+
+    #[test]
+    fn it_reads_predictions_where_its_test_does() {
+        let reads = |policy: &str| grower(policy, &[]).reads_predictions();
+        assert!(reads("cali-ts") && reads("eagle2,stop=cali-ts,every=2"));
+        assert!(!reads("svip") && !reads("eagle2,stop=beta-ts") && !reads("eagle2"));
+        let drawn = |policy: &str| Grower::for_drawn(&parse_policy(policy).unwrap(), vec![]).unwrap();
+        assert!(drawn("cape,stop=cali-ts").reads_predictions() && !drawn("cape").reads_predictions());
     }
 
     #[test]

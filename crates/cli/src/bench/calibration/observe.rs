@@ -2,32 +2,21 @@
 
 use std::path::PathBuf;
 
-use espalier_model::{Checkpoint, Decoder, Depth, DraftModel, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
-use espalier_speculation::{NgramLimits, Sampler, Sampling, Token, propose_ngram};
+use espalier_model::{Checkpoint, Decoder, DraftModel, LoadOptions, Logits, Workspace};
+use espalier_proto::HiddenStates;
+use espalier_speculation::{Sampler, Sampling, Token};
 use espalier_text::{Message, Tokenizer};
 
+use super::guesses::{Observation, Texts, by_ngrams, by_states, by_tokens, split_last};
+use super::reader::Reader;
 use crate::args::{Calibration, SystemArgs};
 use crate::error::CliError;
 use crate::models::{DrafterChoice, checkpoint, shared_target};
 use crate::system;
 
-/// Rows of one forward pass while a text is read.
-const ROWS: usize = 128;
-
-/// A drafter's first candidate at one position of the target's text.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Observation {
-    /// The probability it gave to its candidate.
-    pub(super) confidence: f64,
-    /// The entropy of its distribution in nats; none where it has none.
-    pub(super) entropy: Option<f64>,
-    /// Whether the candidate is the target's token.
-    pub(super) accepted: bool,
-}
-
 /// Who guesses the target's tokens.
 enum Guesser {
-    Model(Box<Decoder>),
+    Model(Box<DraftModel>),
     Ngram,
 }
 
@@ -66,18 +55,23 @@ impl Observer {
     /// say at some.
     pub(super) fn observe(&mut self, prompt: &str) -> Result<Vec<Observation>, CliError> {
         let prompt = self.tokenizer.encode_chat(&[Message::user(prompt)])?;
-        let text = self.answer(&prompt)?;
-        let sampler = Sampler::new(self.sampling.clone(), &prompt, &[]);
-        match &self.guesser {
-            Guesser::Model(drafter) => model_guesses(drafter, &mut self.work, sampler, (&prompt, &text)),
-            Guesser::Ngram => Ok(ngram_guesses(&prompt, &text)),
+        let (text, states) = self.answer(&prompt)?;
+        let (texts, sampler) =
+            (Texts { prompt: &prompt, text: &text }, Sampler::new(self.sampling.clone(), &prompt, &[]));
+        match (&self.guesser, states) {
+            (Guesser::Ngram, _) => Ok(by_ngrams(texts)),
+            (Guesser::Model(drafter), None) => by_tokens(drafter.decoder(), &mut self.work, sampler, texts),
+            (Guesser::Model(drafter), Some(states)) => {
+                by_states(drafter.decoder(), &mut self.work, sampler, (texts, states))
+            }
         }
     }
 
-    /// What the target says after `prompt`, as far as both models have room.
-    fn answer(&mut self, prompt: &[Token]) -> Result<Vec<Token>, CliError> {
+    /// What the target says after `prompt`, as far as both models have room, and the hidden states that the drafter reads
+    /// of it, if it reads any.
+    fn answer(&mut self, prompt: &[Token]) -> Result<(Vec<Token>, Option<HiddenStates>), CliError> {
         let room = self.context().saturating_sub(prompt.len());
-        let mut reader = Reader::new(&self.target);
+        let mut reader = Reader::tapping(&self.target, self.guesser.tapped_layer());
         let mut sampler = Sampler::new(self.sampling.clone(), prompt, &[]);
         let mut text = Vec::new();
         let (before, mut next) = split_last(prompt);
@@ -90,7 +84,7 @@ impl Observer {
             next = text.last().copied().into_iter().collect();
             sampler.push(&next);
         }
-        Ok(text)
+        Ok((text, reader.into_states()))
     }
 
     fn ended(&self, text: &[Token]) -> bool {
@@ -99,7 +93,7 @@ impl Observer {
 
     fn context(&self) -> usize {
         let drafters = match &self.guesser {
-            Guesser::Model(drafter) => drafter.config().context,
+            Guesser::Model(drafter) => drafter.decoder().config().context,
             Guesser::Ngram => usize::MAX,
         };
         self.target.config().context.min(drafters)
@@ -124,91 +118,16 @@ impl Guesser {
         }
         let options = LoadOptions { layers, ..LoadOptions::default() };
         let shared = shared_target(folder, std::slice::from_ref(target), system)?;
-        let model = DraftModel::open(folder, shared.as_deref(), &options)?;
-        match model.kind().tapped_layer() {
-            Some(_) => Err(CliError::ReadsStates { drafter }),
-            None => Ok(Self::Model(Box::new(model.into_decoder()))),
+        let model = DraftModel::open(folder, Some(shared.as_ref().unwrap_or(target)), &options)?;
+        Ok(Self::Model(Box::new(model)))
+    }
+
+    /// The layer of the target whose hidden states it reads; none if it reads tokens alone.
+    fn tapped_layer(&self) -> Option<usize> {
+        match self {
+            Self::Model(drafter) => drafter.kind().tapped_layer(),
+            Self::Ngram => None,
         }
-    }
-}
-
-/// All tokens but the last, and the last: the logits after it are the first that are wanted.
-fn split_last(tokens: &[Token]) -> (&[Token], Vec<Token>) {
-    match tokens.split_last() {
-        Some((last, before)) => (before, vec![*last]),
-        None => (tokens, Vec::new()),
-    }
-}
-
-/// A draft model's first candidates along a text.
-fn model_guesses(
-    drafter: &Decoder,
-    work: &mut Workspace,
-    mut sampler: Sampler,
-    (prompt, text): (&[Token], &[Token]),
-) -> Result<Vec<Observation>, CliError> {
-    let mut reader = Reader::new(drafter);
-    let (before, last) = split_last(prompt);
-    reader.read(work, before, Logits::None, |_, _| Ok(()))?;
-    // The logits after the prompt and after every token but the last are guesses at the text.
-    let inputs = [last.as_slice(), text].concat();
-    let mut observations = Vec::with_capacity(text.len());
-    reader.read(work, &inputs[..text.len()], Logits::All, |i, logits| {
-        let candidates = sampler.rank(logits, &[], 1)?;
-        let decided = &text[i..=i];
-        sampler.push(decided);
-        observations.extend(candidates.tokens().iter().map(|&(token, confidence)| Observation {
-            confidence,
-            entropy: Some(candidates.entropy()),
-            accepted: decided == [token],
-        }));
-        Ok(())
-    })?;
-    Ok(observations)
-}
-
-/// The n-gram drafter's likeliest candidates along a text, where it has any.
-fn ngram_guesses(prompt: &[Token], text: &[Token]) -> Vec<Observation> {
-    let limits = NgramLimits { max_nodes: 1, max_depth: 1, ..NgramLimits::default() };
-    let all = [prompt, text].concat();
-    let guess = |(i, decided): (usize, &Token)| {
-        let tree = propose_ngram(&all[..prompt.len() + i], &[], &limits);
-        let node = tree.nodes().first()?;
-        Some(Observation { confidence: node.prob, entropy: None, accepted: node.token == *decided })
-    };
-    text.iter().enumerate().filter_map(guess).collect()
-}
-
-/// One sequence in a model.
-struct Reader<'a> {
-    decoder: &'a Decoder,
-    cache: KvCache,
-}
-
-impl<'a> Reader<'a> {
-    fn new(decoder: &'a Decoder) -> Self {
-        Self { decoder, cache: decoder.new_cache() }
-    }
-
-    /// Runs `tokens` after all that was read before; `see` gets the place of a token among them and the logits after it,
-    /// if `logits` wants them of all.
-    fn read(
-        &mut self,
-        work: &mut Workspace,
-        tokens: &[Token],
-        logits: Logits,
-        mut see: impl FnMut(usize, &[f32]) -> Result<(), CliError>,
-    ) -> Result<(), CliError> {
-        for (chunk, first) in tokens.chunks(ROWS).zip((0..).step_by(ROWS)) {
-            let rows = Row::chain(chunk, 0);
-            let segment = Segment { cache: &mut self.cache, rows: &rows, logits };
-            let output = self.decoder.forward(work, &mut [segment], Depth::default())?;
-            if logits == Logits::All {
-                (0..chunk.len()).try_for_each(|row| see(first + row, output.logits(0, row)))?;
-            }
-            self.cache.keep_path(&(0..chunk.len()).collect::<Vec<_>>())?;
-        }
-        Ok(())
     }
 }
 
@@ -254,9 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn ngrams_guess_where_the_text_repeats_itself() {
-        let seen = |confidence, accepted| Observation { confidence, entropy: None, accepted };
-        assert_eq!(ngram_guesses(&[7, 8, 7], &[8, 9, 7]), [seen(1.0, true), seen(1.0, false)]);
+    fn a_drafter_that_reads_hidden_states_is_given_the_target_s() {
+        let observations = observer("medium", "medium-edd", 0.0).unwrap().observe(PROMPT).unwrap();
+        let accepted = observations.iter().filter(|seen| seen.accepted).count();
+        assert!(accepted * 10 > observations.len() * 7, "{accepted} of {}", observations.len());
+        let fault = observer("small", "medium-edd", 0.0).err().unwrap().to_string();
+        assert!(fault.contains("it was made for the target medium of fingerprint "), "{fault}");
     }
 
     #[test]

@@ -166,7 +166,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn what_can_answer_is_compared_and_the_rest_is_named() {
         let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
-        let shipped = SystemArgs { models: Some(models), threads: None };
+        let shipped = SystemArgs { models: Some(models), threads: None, predictors: vec![] };
         let drafter = DrafterChoice::parse("small:2", &shipped).unwrap();
         let running = start(plan(&["small"], &[drafter], &shipped).unwrap()).await.unwrap();
         let client = Client::new(running.gateway()).unwrap();

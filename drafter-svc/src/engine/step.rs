@@ -1,0 +1,68 @@
+//! One pass of a sequence through the draft model: what is run, and what came of it.
+
+use espalier_model::{Logits, Output, Row};
+use espalier_proto::HiddenStates;
+
+/// Most positions of a first level that is a level's cost: more read a prompt, or what was committed while nothing was
+/// drafted.
+const LEVEL_ROWS_MAX: usize = 8;
+
+/// What to run next.
+pub(crate) struct Step {
+    /// The target's hidden states of the next committed positions, to be read before the rows are run.
+    pub(crate) states: Option<HiddenStates>,
+    /// The rows.
+    pub(crate) rows: Vec<Row>,
+    /// Which of them want logits.
+    pub(crate) logits: Logits,
+}
+
+impl Step {
+    /// Rows to run.
+    pub(super) fn of_rows(rows: Vec<Row>, logits: Logits) -> Self {
+        Self { states: None, rows, logits }
+    }
+
+    /// Positions that it adds to the cache.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len() + self.states.as_ref().map_or(0, HiddenStates::rows)
+    }
+
+    /// The row that wants the `answer`-th logits.
+    fn asking(&self, answer: usize) -> usize {
+        match self.logits {
+            Logits::Last => self.rows.len().saturating_sub(1),
+            Logits::All | Logits::None => answer,
+        }
+    }
+
+    /// Whether its time says what a level costs.
+    pub(crate) fn is_level(&self) -> bool {
+        match self.logits {
+            Logits::All => true,
+            Logits::Last => self.len() <= LEVEL_ROWS_MAX,
+            Logits::None => false,
+        }
+    }
+}
+
+/// What the model said in a step.
+pub(crate) struct Answers<'w> {
+    pub(crate) step: &'w Step,
+    /// Of the pass that the steps with rows shared; none if there was no such step.
+    pub(crate) output: Option<&'w Output<'w>>,
+    /// The step's number among them.
+    pub(crate) segment: usize,
+}
+
+impl Answers<'_> {
+    /// The logits of the `answer`-th row that wanted some.
+    pub(super) fn logits(&self, answer: usize) -> &[f32] {
+        self.output.map_or(&[], |output| output.logits(self.segment, answer))
+    }
+
+    /// The residual stream where that row left the model. Only passes in which a sequence predicts record it.
+    pub(super) fn state(&self, answer: usize) -> &[f32] {
+        self.output.map_or(&[], |output| output.tap(0, self.segment, self.step.asking(answer)))
+    }
+}
