@@ -1,6 +1,7 @@
 //! Which thresholds of exits suit a target: found by trying, at a bounded cost, while text is generated.
 //!
-//! A bandit over vectors of thresholds. It holds the vector that has done best, and now and then has some rounds run
+//! A bandit over vectors of thresholds. First it has rounds run under every fixed exit and the usual thresholds in turn,
+//! until one of them is ahead. From then on it holds the vector that has done best, and now and then has some rounds run
 //! under a neighbour: one threshold a step of the grid up or down. Each vector has faded sums of the tokens and the time
 //! of its rounds; a neighbour takes over when its tokens per second are better by more than the doubt in both.
 //!
@@ -41,6 +42,12 @@ const ROUNDS_MIN: f64 = 24.0;
 
 /// Standard errors by which a neighbour must be better.
 const SURE: f64 = 2.5;
+
+/// Standard errors by which one of those that are tried first may be behind the best of them and stay.
+const SURE_AT_FIRST: f64 = 2.0;
+
+/// Rounds of each of those that are tried first, after which the best of them is taken even if there is doubt.
+const FIRST_ROUNDS: f64 = 96.0;
 
 /// Most that one round may count for, in mean rounds of the best: a hiccup says nothing of thresholds.
 const HICCUP: f64 = 4.0;
@@ -86,16 +93,21 @@ impl Arm {
         Self { place, sums: Sums::default() }
     }
 
-    /// Whether it is better than `other` beyond doubt.
-    fn beats(&self, other: &Self) -> bool {
+    /// Tokens per millisecond; 0 where too few rounds tell.
+    fn value(&self) -> f64 {
+        self.sums.rate(ROUNDS_MIN).map_or(0.0, |rate| rate.value)
+    }
+
+    /// Whether it is better than `other` by more than so many standard errors.
+    fn beats(&self, other: &Self, sure: f64) -> bool {
         let rates = self.sums.rate(ROUNDS_MIN).zip(other.sums.rate(ROUNDS_MIN));
-        rates.is_some_and(|(own, other)| own.value - other.value > SURE * own.error.hypot(other.error))
+        rates.is_some_and(|(own, other)| own.value - other.value > sure * own.error.hypot(other.error))
     }
 }
 
 /// Finds the thresholds of one drafter for one target; sequences may share it.
 ///
-/// At most one of eight runs tries a neighbour. The share is halved, down to one of 64, as long as nothing better is
+/// After the first runs at most one of eight tries a neighbour. The share is halved, down to one of 64, as long as nothing better is
 /// found. The same seed and the same observations give the same choices.
 ///
 /// # Examples
@@ -110,9 +122,11 @@ impl Arm {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ThresholdTuner {
-    /// The best, and every neighbour of it that was tried.
+    /// The best, and every neighbour of it that was tried; at first, the others that are tried in turn with it.
     best: Arm,
     others: Vec<Arm>,
+    /// Whose turn it is among them; nothing once the first runs are over.
+    turn: Option<usize>,
     thresholds: Arc<ExitThresholds>,
     draws: Uniforms,
     /// Runs of each block of the present length, in which one is a trial.
@@ -134,8 +148,9 @@ impl ThresholdTuner {
         let thresholds = Arc::new(ExitThresholds::new(values(&place), exits)?);
         let draws = Uniforms::new(seed, 0, Side::Tuning);
         let best = Arm::new(place);
-        let mut tuner =
-            Self { best, others: Vec::new(), thresholds, draws, block: 0, begun: 0, trial_at: 0, trials: 0 };
+        let others = if exits > 1 { (0..exits).map(|exit| Arm::new(fixed(exit, exits))).collect() } else { Vec::new() };
+        let turn = (exits > 1).then_some(0);
+        let mut tuner = Self { best, others, turn, thresholds, draws, block: 0, begun: 0, trial_at: 0, trials: 0 };
         tuner.begin_block(BLOCK_RUNS_MIN);
         Ok(tuner)
     }
@@ -147,6 +162,9 @@ impl ThresholdTuner {
 
     /// The next run: under the best thresholds, or a trial of others.
     pub fn begin_run(&mut self) -> TunerRun {
+        if let Some(run) = self.first_run() {
+            return run;
+        }
         self.move_on();
         let tries = self.begun == self.trial_at;
         self.begun += 1;
@@ -154,11 +172,49 @@ impl ThresholdTuner {
         if self.begun >= self.block {
             self.begin_block(self.block);
         }
-        trial.unwrap_or_else(|| TunerRun {
-            place: self.best.place.clone(),
-            thresholds: self.thresholds.clone(),
-            trial: false,
-        })
+        trial.unwrap_or_else(|| self.run_of_best())
+    }
+
+    fn run_of_best(&self) -> TunerRun {
+        TunerRun { place: self.best.place.clone(), thresholds: self.thresholds.clone(), trial: false }
+    }
+
+    /// A run of the next of those that are tried first; nothing once the best of them is found.
+    fn first_run(&mut self) -> Option<TunerRun> {
+        let turn = self.turn?;
+        self.lead();
+        let Self { best, others, .. } = self;
+        others.retain(|arm| !best.beats(arm, SURE_AT_FIRST));
+        let is_known = |arm: &Arm| arm.sums.rate(FIRST_ROUNDS).is_some();
+        if others.is_empty() || (is_known(best) && others.iter().all(is_known)) {
+            others.clear();
+            self.turn = None;
+            return None;
+        }
+        let turn = turn % (others.len() + 1);
+        self.turn = Some(turn + 1);
+        match turn.checked_sub(1) {
+            None => Some(self.run_of_best()),
+            Some(other) => trial(others[other].place.clone()),
+        }
+    }
+
+    /// Has the fastest of those that are tried first be the best.
+    fn lead(&mut self) {
+        let Some(fastest) = (0..self.others.len()).max_by(|&a, &b| self.others[a].value().total_cmp(&self.others[b].value()))
+        else {
+            return;
+        };
+        if self.best.value() > 0.0 && self.others[fastest].value() > self.best.value() {
+            self.hold(fastest);
+        }
+    }
+
+    /// Has one of the others be the best, and the best one of the others.
+    fn hold(&mut self, other: usize) {
+        let Some(TunerRun { thresholds, .. }) = trial(self.others[other].place.clone()) else { return };
+        self.thresholds = thresholds;
+        std::mem::swap(&mut self.best, &mut self.others[other]);
     }
 
     /// A round of `run` committed so many `tokens` and `took` so long, from its first draft level to its outcome. Rounds
@@ -180,16 +236,11 @@ impl ThresholdTuner {
 
     /// Goes over to the neighbour that is better beyond doubt, if there is one: of several, to the fastest.
     fn move_on(&mut self) {
-        let value = |arm: &Arm| arm.sums.rate(ROUNDS_MIN).map_or(0.0, |rate| rate.value);
-        let better = (0..self.others.len()).filter(|&i| self.others[i].beats(&self.best));
-        let Some(better) = better.max_by(|&a, &b| value(&self.others[a]).total_cmp(&value(&self.others[b]))) else {
+        let better = (0..self.others.len()).filter(|&i| self.others[i].beats(&self.best, SURE));
+        let Some(better) = better.max_by(|&a, &b| self.others[a].value().total_cmp(&self.others[b].value())) else {
             return;
         };
-        // The grid holds thresholds, as many as before.
-        let place = &self.others[better].place;
-        let Ok(thresholds) = ExitThresholds::new(values(place), place.len() + 1) else { return };
-        self.thresholds = Arc::new(thresholds);
-        std::mem::swap(&mut self.best, &mut self.others[better]);
+        self.hold(better);
         let best = &self.best.place;
         self.others.retain(|arm| are_neighbours(&arm.place, best));
         self.trials = 0;
@@ -201,16 +252,15 @@ impl ThresholdTuner {
     /// is nothing to tune.
     fn choose_trial(&mut self) -> Option<TunerRun> {
         let all = neighbours(&self.best.place);
-        let worse = |place: &Place| self.others.iter().any(|arm| arm.place == *place && self.best.beats(arm));
+        let worse = |place: &Place| self.others.iter().any(|arm| arm.place == *place && self.best.beats(arm, SURE));
         let open: Vec<Place> = all.iter().filter(|place| !worse(place)).cloned().collect();
         let places = if open.is_empty() { &all } else { &open };
         let place = places.get(self.draw_below(places.len()))?.clone();
-        let thresholds = ExitThresholds::new(values(&place), place.len() + 1).ok()?;
         if !self.others.iter().any(|arm| arm.place == place) {
             self.others.push(Arm::new(place.clone()));
         }
         self.note_trial(all.len());
-        Some(TunerRun { place, thresholds: Arc::new(thresholds), trial: true })
+        trial(place)
     }
 
     /// Counts a trial; after many in vain, blocks become longer.
@@ -235,6 +285,18 @@ impl ThresholdTuner {
         let u = self.draws.next().unwrap_or(0.0);
         ((u * bound as f64) as usize).min(bound.saturating_sub(1))
     }
+}
+
+/// A run under the thresholds at a place, which are valid as all of the grid are.
+fn trial(place: Place) -> Option<TunerRun> {
+    let thresholds = ExitThresholds::new(values(&place), place.len() + 1).ok()?;
+    Some(TunerRun { place, thresholds: Arc::new(thresholds), trial: true })
+}
+
+/// Where every row leaves after the same one of so many exits.
+fn fixed(exit: usize, exits: usize) -> Place {
+    let never = THRESHOLD_GRID.len() - 1;
+    (0..exits.saturating_sub(1)).map(|at| if at < exit { never } else { 0 }).collect()
 }
 
 /// The thresholds at a place.
