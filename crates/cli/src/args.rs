@@ -54,6 +54,10 @@ pub(crate) struct SystemArgs {
         value_name = "P[,P…]"
     )]
     pub(crate) predictors: Vec<String>,
+    /// Thresholds of exits by target and drafter, as `espalier tune thresholds` writes them. A drafter with several exits
+    /// that is not named there tunes its own for each target while it serves.
+    #[arg(long, global = true, env = "ESPALIER_PROFILES", value_name = "FILE.json")]
+    pub(crate) profiles: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -94,10 +98,6 @@ pub(crate) struct Serve {
     /// Who drafts: drafters by name in the folder of models or by path, or `NAME:LAYERS` for first layers, or `none`.
     #[arg(long, value_delimiter = ',', default_value = crate::models::DEFAULT_DRAFTER, value_name = "D[,D…]")]
     pub(crate) drafter: Vec<String>,
-    /// Thresholds of exits by target and drafter, as `espalier tune thresholds` writes them. A drafter with several exits
-    /// that is not named there tunes its own for each target while it serves.
-    #[arg(long, value_name = "FILE.json")]
-    pub(crate) profiles: Option<PathBuf>,
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     pub(crate) host: IpAddr,

@@ -27,7 +27,8 @@ pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &System
     predictors::give(&mut drafters, system)?;
     let target = |folder| Ok((VerifierConfig::new(folder, threads(system))?, ANY_PORT));
     let verifiers = folders.into_iter().map(target).collect::<Result<_, CliError>>()?;
-    Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles: Profiles::default() })
+    let profiles = system.profiles.as_deref().map(Profiles::read).transpose()?.unwrap_or_default();
+    Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles })
 }
 
 /// The service that a choice needs, if any; `targets` are the folders of those it may be of use to.
@@ -54,7 +55,6 @@ pub(crate) fn plan_to_serve(args: &Serve, system: &SystemArgs) -> Result<Plan, C
     let drafters = plan.drafters.iter_mut().map(|drafter| &mut drafter.listen);
     drafters.zip(ports_from(args.drafter_port)).for_each(|(listen, port)| *listen = at(port));
     plan.gateway = at(args.port);
-    plan.profiles = args.profiles.as_deref().map(Profiles::read).transpose()?.unwrap_or_default();
     Ok(plan)
 }
 

@@ -26,10 +26,10 @@ const START: usize = 3;
 const RUN_ROUNDS: usize = 8;
 
 /// Runs of a block, of which one at most is a trial: at first, and after each move.
-const BLOCK_RUNS_MIN: usize = 8;
+const BLOCK_RUNS_MIN: usize = 32;
 
 /// The longest block, in runs.
-const BLOCK_RUNS_MAX: usize = 64;
+const BLOCK_RUNS_MAX: usize = 128;
 
 /// Trials of each neighbour, on average, after which a block doubles unless the best has changed meanwhile.
 const PATIENCE: usize = 16;
@@ -107,7 +107,7 @@ impl Arm {
 
 /// Finds the thresholds of one drafter for one target; sequences may share it.
 ///
-/// After the first runs at most one of eight tries a neighbour. The share is halved, down to one of 64, as long as nothing better is
+/// After the first runs at most one of 32 tries a neighbour. The share is halved, down to one of 128, as long as nothing
 /// found. The same seed and the same observations give the same choices.
 ///
 /// # Examples

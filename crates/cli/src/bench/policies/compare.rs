@@ -148,11 +148,10 @@ fn refusal(error: CliError) -> Result<String, CliError> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::cell::RefCell;
-    use std::path::PathBuf;
 
     use super::*;
-    use crate::args::SystemArgs;
     use crate::models::DrafterChoice;
+    use crate::models::tests::shipped;
     use crate::system::{plan, start};
 
     fn arm(drafter: &str, policy: &str) -> Arm {
@@ -165,8 +164,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_can_answer_is_compared_and_the_rest_is_named() {
-        let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
-        let shipped = SystemArgs { models: Some(models), threads: None, predictors: vec![] };
+        let shipped = shipped();
         let drafter = DrafterChoice::parse("small:2", &shipped).unwrap();
         let running = start(plan(&["small"], &[drafter], &shipped).unwrap()).await.unwrap();
         let client = Client::new(running.gateway()).unwrap();
