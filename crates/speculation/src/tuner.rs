@@ -2,8 +2,9 @@
 //!
 //! A bandit over vectors of thresholds. First it has rounds run under every fixed exit and the usual thresholds in turn,
 //! until one of them is ahead. From then on it holds the vector that has done best, and now and then has some rounds run
-//! under a neighbour: one threshold a step of the grid up or down. Each vector has faded sums of the tokens and the time
-//! of its rounds; a neighbour takes over when its tokens per second are better by more than the doubt in both.
+//! under another: a neighbour, which has one threshold a step of the grid up or down, or again a fixed exit. Each vector has
+//! faded sums of the tokens and the time of its rounds; another takes over when its tokens per second are better by more
+//! than the doubt in both.
 //!
 //! No clock is read here and no randomness drawn but from the seed: whoever measures passes the durations in.
 
@@ -31,7 +32,7 @@ const BLOCK_RUNS_MIN: usize = 32;
 /// The longest block, in runs.
 const BLOCK_RUNS_MAX: usize = 128;
 
-/// Trials of each neighbour, on average, after which a block doubles unless the best has changed meanwhile.
+/// Trials of each rival, on average, after which a block doubles unless the best has changed meanwhile.
 const PATIENCE: usize = 16;
 
 /// What counts of all sums after each further round: those of 8192 rounds ago count 1 / e.
@@ -40,14 +41,14 @@ const KEPT: f64 = 1.0 - 1.0 / 8192.0;
 /// Rounds that sums must count before they say anything.
 const ROUNDS_MIN: f64 = 24.0;
 
-/// Standard errors by which a neighbour must be better.
+/// Standard errors by which another must be better.
 const SURE: f64 = 2.5;
 
 /// Standard errors by which one of those that are tried first may be behind the best of them and stay.
-const SURE_AT_FIRST: f64 = 2.0;
+const SURE_AT_FIRST: f64 = 3.0;
 
 /// Rounds of each of those that are tried first, after which the best of them is taken even if there is doubt.
-const FIRST_ROUNDS: f64 = 96.0;
+const FIRST_ROUNDS: f64 = 128.0;
 
 /// Most that one round may count for, in mean rounds of the best: a hiccup says nothing of thresholds.
 const HICCUP: f64 = 4.0;
@@ -107,8 +108,8 @@ impl Arm {
 
 /// Finds the thresholds of one drafter for one target; sequences may share it.
 ///
-/// After the first runs at most one of 32 tries a neighbour. The share is halved, down to one of 128, as long as nothing
-/// found. The same seed and the same observations give the same choices.
+/// After the first runs at most one of 32 tries another vector. The share is halved, down to one of 128, as long as nothing
+/// better is found. The same seed and the same observations give the same choices.
 ///
 /// # Examples
 /// ```
@@ -122,7 +123,7 @@ impl Arm {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ThresholdTuner {
-    /// The best, and every neighbour of it that was tried; at first, the others that are tried in turn with it.
+    /// The best, and every rival of it that was tried; at first, the others that are tried in turn with it.
     best: Arm,
     others: Vec<Arm>,
     /// Whose turn it is among them; nothing once the first runs are over.
@@ -187,8 +188,8 @@ impl ThresholdTuner {
         others.retain(|arm| !best.beats(arm, SURE_AT_FIRST));
         let is_known = |arm: &Arm| arm.sums.rate(FIRST_ROUNDS).is_some();
         if others.is_empty() || (is_known(best) && others.iter().all(is_known)) {
-            others.clear();
             self.turn = None;
+            self.keep_rivals();
             return None;
         }
         let turn = turn % (others.len() + 1);
@@ -241,17 +242,22 @@ impl ThresholdTuner {
             return;
         };
         self.hold(better);
-        let best = &self.best.place;
-        self.others.retain(|arm| are_neighbours(&arm.place, best));
+        self.keep_rivals();
         self.trials = 0;
         // A block that has had its trial still has its other runs.
         self.block = BLOCK_RUNS_MIN;
     }
 
-    /// A neighbour to try, drawn from those that are not known to be worse, or from all if all are; nothing where there
+    /// Forgets all that would not be tried now.
+    fn keep_rivals(&mut self) {
+        let rivals = rivals(&self.best.place);
+        self.others.retain(|arm| rivals.contains(&arm.place));
+    }
+
+    /// A rival to try, drawn from those that are not known to be worse, or from all if all are; nothing where there
     /// is nothing to tune.
     fn choose_trial(&mut self) -> Option<TunerRun> {
-        let all = neighbours(&self.best.place);
+        let all = rivals(&self.best.place);
         let worse = |place: &Place| self.others.iter().any(|arm| arm.place == *place && self.best.beats(arm, SURE));
         let open: Vec<Place> = all.iter().filter(|place| !worse(place)).cloned().collect();
         let places = if open.is_empty() { &all } else { &open };
@@ -264,9 +270,9 @@ impl ThresholdTuner {
     }
 
     /// Counts a trial; after many in vain, blocks become longer.
-    fn note_trial(&mut self, neighbours: usize) {
+    fn note_trial(&mut self, rivals: usize) {
         self.trials += 1;
-        if self.trials >= PATIENCE * neighbours {
+        if self.trials >= PATIENCE * rivals {
             self.trials = 0;
             self.block = (self.block * 2).min(BLOCK_RUNS_MAX);
         }
@@ -318,9 +324,16 @@ fn neighbours(place: &[usize]) -> Vec<Place> {
     place.iter().enumerate().flat_map(around).collect()
 }
 
-/// Whether two places are one step of one threshold apart.
-fn are_neighbours(one: &[usize], other: &[usize]) -> bool {
-    one.iter().zip(other).map(|(a, b)| a.abs_diff(*b)).sum::<usize>() == 1
+/// What may be tried beside a place: its neighbours, and every fixed exit.
+fn rivals(place: &[usize]) -> Vec<Place> {
+    let mut rivals = neighbours(place);
+    let exits = if place.is_empty() { 0 } else { place.len() + 1 };
+    for fixed in (0..exits).map(|exit| fixed(exit, exits)) {
+        if fixed != place && !rivals.contains(&fixed) {
+            rivals.push(fixed);
+        }
+    }
+    rivals
 }
 
 #[cfg(test)]

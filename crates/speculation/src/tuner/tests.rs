@@ -86,7 +86,7 @@ fn a_fixed_exit_that_is_by_far_the_best_is_found_in_its_first_rounds() {
 fn where_all_are_alike_the_first_rounds_end_too() {
     let mut surface = Surface::new(&[0.6, 0.6], 0.0, 1);
     let mut tuner = ThresholdTuner::new(3, 0).unwrap();
-    tune(&mut tuner, &mut surface, 60);
+    tune(&mut tuner, &mut surface, 90);
     assert_eq!(tuner.turn, None);
 }
 
@@ -117,11 +117,13 @@ fn it_tries_others_in_no_more_than_one_of_32_runs_and_ever_less_where_nothing_is
 }
 
 #[test]
-fn a_trial_is_one_step_of_one_threshold_away() {
+fn a_trial_is_one_step_of_one_threshold_away_or_a_fixed_exit() {
     let mut tuner = opened(&mut Surface::new(&[0.6, 0.6, 0.6], 0.1, 0), 4, 1);
     let trials: Vec<TunerRun> = (0..400).map(|_| tuner.begin_run()).filter(TunerRun::is_trial).collect();
     for trial in trials {
-        assert!(are_neighbours(&trial.place, &tuner.best.place), "{}", trial.thresholds());
+        let steps: usize = trial.place.iter().zip(&tuner.best.place).map(|(a, b)| a.abs_diff(*b)).sum();
+        let is_fixed = (0..4).any(|exit| trial.place == fixed(exit, 4));
+        assert!(steps == 1 || is_fixed, "{}", trial.thresholds());
     }
     let corner = neighbours(&[0, 7]);
     assert_eq!(corner, [[1, 7], [0, 6]]);
