@@ -268,16 +268,6 @@ impl Policy for ExpectedGain {
     }
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
-        eprintln!(
-            "DBGE drafted {} sent {} depth {} accepted {} exp {:.3} levels {} pace {:.3}",
-            round.drafted,
-            self.round.sent,
-            round.depth,
-            path.len(),
-            self.round.nodes.iter().filter(|n| n.sent).map(|n| n.chance).sum::<f64>(),
-            self.round.nodes.last().map_or(0, |n| n.depth),
-            self.known.pace.tokens_per_ms(&Costs::of_ratio(0.1))
-        );
         if round.drafted == 0 {
             self.known.pace.add(round.committed, 1.0);
             return self.known.probing.idle();
