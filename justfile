@@ -80,5 +80,5 @@ train-drafters questions out="target/drafters":
     text medium
     train edd medium-edd --target medium --data "$medium" "{{ questions }}" --epochs 2 --learning-rate 1e-3
     train early-exit medium-early-exit --target medium --data "$medium" "{{ questions }}" --epochs 2
-    train sorted sorted --init small --exits 1,2,4 --teachers small,medium --data "$small" "$medium" --epochs 2
+    train sorted sorted --init small --exits 1,2,4 --teachers small,medium --data "$small" "$medium" --learning-rate 1e-3
     train cali-ts medium-edd-cali-ts --target medium --drafter "{{ out }}/medium-edd" --data "$medium"
