@@ -111,6 +111,14 @@ impl Config {
         })
     }
 
+    /// The same with places for so many sequences at once.
+    ///
+    /// # Errors
+    /// None, or more than [`SEQUENCES_LIMIT`].
+    pub fn with_sequences_max(self, sequences_max: usize) -> Result<Self, ConfigError> {
+        Ok(Self { sequences_max: in_range("sequences-max", sequences_max, SEQUENCES_LIMIT)?, ..self })
+    }
+
     /// The target's name.
     pub fn name(&self) -> &str {
         &self.name

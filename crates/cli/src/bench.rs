@@ -2,7 +2,9 @@
 
 pub(crate) mod calibration;
 pub(crate) mod decode;
+mod draws;
 pub(crate) mod kernels;
+pub(crate) mod load;
 mod plot;
 pub(crate) mod policies;
 mod statistics;

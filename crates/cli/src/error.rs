@@ -34,6 +34,8 @@ pub(crate) enum CliError {
     NoPrompts { path: PathBuf },
     #[error("the {what} `{name}` is given twice")]
     Twice { what: &'static str, name: String },
+    #[error("--drafters-each names {drafters} drafters for {targets} targets; it takes one for each")]
+    DraftersEach { drafters: usize, targets: usize },
     #[error("`none` guesses nothing that could be compared with the target's text")]
     NobodyGuesses,
     #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
@@ -101,6 +103,7 @@ impl CliError {
             | Self::Prompt { .. }
             | Self::Twice { .. }
             | Self::Size { .. }
+            | Self::DraftersEach { .. }
             | Self::NobodyGuesses
             | Self::Tokenizers { .. }
             | Self::NoDrafterOf { .. }

@@ -61,6 +61,11 @@ impl Answer {
         self.tokens.len() as f64 / self.elapsed.as_secs_f64()
     }
 
+    /// From the request to the first tokens, or to the end of an answer without any.
+    pub fn until_first(&self) -> Duration {
+        self.elapsed.saturating_sub(self.decoding.0)
+    }
+
     /// Tokens per second from the first tokens on: without the reading of the prompt, which takes as long with
     /// speculation as without. None for an answer that came in one piece.
     pub fn decoded_per_second(&self) -> Option<f64> {

@@ -78,8 +78,14 @@ impl Svg {
 
     /// Lines from point to point in the style of `class`.
     pub(super) fn curve(&mut self, points: impl IntoIterator<Item = Point>, class: &str) {
-        let points: Vec<String> = points.into_iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        self.push(format_args!(r#"<polyline class="{class}" points="{}"/>"#, points.join(" ")));
+        let points = joined(points);
+        self.push(format_args!(r#"<polyline class="{class}" points="{points}"/>"#));
+    }
+
+    /// Lines from point to point in a colour.
+    pub(super) fn trace(&mut self, points: impl IntoIterator<Item = Point>, stroke: &str) {
+        let points = joined(points);
+        self.push(format_args!(r#"<polyline fill="none" stroke="{stroke}" stroke-width="1.5" points="{points}"/>"#));
     }
 
     /// A line of text whose baseline is at the point.
@@ -115,6 +121,11 @@ impl Svg {
     pub(super) fn save(&self, path: &Path) -> Result<(), CliError> {
         std::fs::write(path, self.document()).map_err(|source| CliError::Write { path: path.to_owned(), source })
     }
+}
+
+/// Points as a polyline has them.
+fn joined(points: impl IntoIterator<Item = Point>) -> String {
+    points.into_iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Text as it must stand in XML.

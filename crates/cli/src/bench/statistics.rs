@@ -1,4 +1,6 @@
-//! Medians.
+//! Medians and quantiles.
+
+use serde::Serialize;
 
 /// The middle value, or the mean of the two middle ones; none of nothing.
 pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -6,6 +8,30 @@ pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
     Some((low + high) / 2.0)
+}
+
+/// The value that a share of the sorted `values` does not exceed.
+pub(super) fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let last = values.len().checked_sub(1)?;
+    values.get((share * last as f64).round() as usize).copied()
+}
+
+/// What half, nearly all and all but one in a hundred of some values do not exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Spread {
+    pub(super) p50: f64,
+    pub(super) p95: f64,
+    pub(super) p99: f64,
+}
+
+impl Spread {
+    /// None of nothing.
+    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|share| quantile(&values, share));
+        Some(Self { p50: p50?, p95: p95?, p99: p99? })
+    }
 }
 
 #[cfg(test)]
@@ -18,5 +44,13 @@ mod tests {
         assert_eq!(median([3.0]), Some(3.0));
         assert_eq!(median([9.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+
+    #[test]
+    fn a_spread_says_what_few_values_exceed() {
+        assert_eq!(Spread::of([]), None);
+        assert_eq!(Spread::of([7.0]), Some(Spread { p50: 7.0, p95: 7.0, p99: 7.0 }));
+        let hundred = (0..=100).rev().map(f64::from);
+        assert_eq!(Spread::of(hundred), Some(Spread { p50: 50.0, p95: 95.0, p99: 99.0 }));
     }
 }

@@ -4,6 +4,9 @@ use std::iter::Sum;
 
 use espalier_client::Answer;
 
+use crate::bench::draws::Draws;
+use crate::bench::statistics::quantile;
+
 /// Resamplings that an interval is made of.
 const RESAMPLES: u64 = 2000;
 
@@ -64,35 +67,6 @@ pub(super) fn interval(pairs: &[Pair]) -> Option<(f64, f64)> {
     Some((quantile(&speedups, TAIL)?, quantile(&speedups, 1.0 - TAIL)?))
 }
 
-/// The value that a share of the sorted `values` does not exceed.
-fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    let last = values.len().checked_sub(1)?;
-    values.get((share * last as f64).round() as usize).copied()
-}
-
-/// Draws that a number decides (SplitMix64).
-struct Draws(u64);
-
-impl Draws {
-    fn new(seed: u64) -> Self {
-        // Neighbouring seeds start far apart in the sequence.
-        Self(seed.wrapping_mul(0xd134_2543_de82_ef95))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
-
-    /// An index below `bound`, all alike but for one part in 2^64.
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -139,16 +113,5 @@ mod tests {
     fn an_interval_is_the_same_every_time() {
         let pairs = pairs(&[0.3, 0.5, 0.9]);
         assert_eq!(interval(&pairs), interval(&pairs));
-    }
-
-    #[test]
-    fn draws_are_fair() {
-        let mut counts = [0_u32; 6];
-        (0..1000).for_each(|seed| {
-            let mut draws = Draws::new(seed);
-            (0..60).for_each(|_| counts[draws.below(6)] += 1);
-        });
-        // 10 000 each; the standard deviation is 91.
-        assert!(counts.iter().all(|count| count.abs_diff(10_000) < 400), "{counts:?}");
     }
 }
