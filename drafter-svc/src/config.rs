@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
-use espalier_service_kit::TelemetryArgs;
+use espalier_service_kit::{Bytes, TelemetryArgs};
 
 /// Grows candidate trees with a small model and runs the rounds.
 #[derive(Debug, Clone, Parser)]
@@ -41,6 +41,10 @@ pub struct Args {
     /// Most sequences served at once; more are refused with a hint when to come again.
     #[arg(long, env = "ESPALIER_DRAFTER_SEQUENCES_MAX", default_value_t = Config::SEQUENCES_MAX)]
     pub sequences_max: NonZeroUsize,
+    /// Memory for keys and values, like `512MiB` or `8GiB`; sequences that it has no room for are refused. When absent,
+    /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
+    #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
+    pub kv_memory: Option<Bytes>,
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -72,6 +76,8 @@ pub struct Config {
     pub threads: NonZeroUsize,
     /// Most sequences served at once.
     pub sequences_max: NonZeroUsize,
+    /// The budget for keys and values; what suits model and machine when none.
+    pub kv_memory: Option<Bytes>,
 }
 
 impl Config {
@@ -91,6 +97,7 @@ impl Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             threads,
             sequences_max: Self::SEQUENCES_MAX,
+            kv_memory: None,
         }
     }
 
@@ -107,8 +114,8 @@ impl Config {
 impl From<Args> for Config {
     fn from(args: Args) -> Self {
         let name = args.name.unwrap_or_else(|| Self::default_name(&args.model, args.layers));
-        let Args { model, target_model, layers, thresholds, predictors, listen, threads, sequences_max, .. } = args;
-        Self { model, target_model, layers, thresholds, predictors, name, listen, threads, sequences_max }
+        let Args { model, target_model, layers, thresholds, predictors, listen, threads, sequences_max, kv_memory, .. } = args;
+        Self { model, target_model, layers, thresholds, predictors, name, listen, threads, sequences_max, kv_memory }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod drafting;
 mod exits;
+mod memory;
 mod past;
 mod prediction;
 mod step;
@@ -13,4 +14,5 @@ mod thread;
 
 pub(crate) use drafting::{Drafting, Request};
 pub(crate) use exits::{Exits, SharedTuner, Tuning};
+pub(crate) use memory::Memory;
 pub(crate) use thread::Engine;

@@ -1,6 +1,6 @@
 //! What keeps a drafter from starting, and how its failures become faults: the one place.
 
-use espalier_model::ModelError;
+use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
 use espalier_speculation::{CandidateError, DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy};
@@ -48,6 +48,8 @@ pub(crate) enum SequenceError {
     Connect(#[from] ConnectError),
     #[error("all {limit} sequences are taken")]
     Full { limit: usize },
+    #[error(transparent)]
+    Memory(#[from] PoolFault),
     #[error("the call ended before its first message")]
     NoStart,
     #[error(transparent)]
@@ -81,17 +83,18 @@ impl From<SequenceError> for Fault {
             | E::Deadline(_)
             | E::Connect(_)
             | E::NoStart
-            | E::OtherTarget { .. } => (Party::Gateway, FaultKind::BadInput),
+            | E::OtherTarget { .. }
+            | E::Memory(PoolFault::TooSmall { .. }) => (Party::Gateway, FaultKind::BadInput),
             E::NoStates { .. } | E::States { .. } => (Party::Verifier, FaultKind::Internal),
-            E::Full { .. } => (Party::Drafter, FaultKind::Overloaded),
+            E::Full { .. } | E::Memory(PoolFault::Full { .. }) => (Party::Drafter, FaultKind::Overloaded),
             E::Stopped => (Party::Drafter, FaultKind::Gone),
             E::Model(_) | E::Logits(_) | E::Candidates(_) | E::Grow(_) | E::Draw(_) => {
                 (Party::Drafter, FaultKind::Internal)
             }
         };
         let fault = Self::new(party, kind, &error);
-        match error {
-            E::Full { .. } => fault.retry_after(RETRY_AFTER),
+        match kind {
+            FaultKind::Overloaded => fault.retry_after(RETRY_AFTER),
             _ => fault,
         }
     }
@@ -99,3 +102,20 @@ impl From<SequenceError> for Fault {
 
 /// When a refused sequence may try again.
 const RETRY_AFTER: std::time::Duration = std::time::Duration::from_millis(250);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_finds_no_memory_is_told_when_to_come_back_unless_there_never_is_enough() {
+        let full = Fault::from(SequenceError::from(PoolFault::Full { needed: 5, free: 1, total: 8 }));
+        assert_eq!(
+            (full.party, full.kind, full.retry_after),
+            (Party::Drafter, FaultKind::Overloaded, Some(RETRY_AFTER))
+        );
+        assert_eq!(full.message, "5 blocks of KV memory are needed, but 1 of 8 are free");
+        let small = Fault::from(SequenceError::from(PoolFault::TooSmall { needed: 9, total: 8 }));
+        assert_eq!((small.kind, small.retry_after), (FaultKind::BadInput, None));
+    }
+}

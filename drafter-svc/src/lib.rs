@@ -11,7 +11,7 @@
 mod config;
 mod engine;
 mod error;
-mod memory;
+mod learned;
 mod predictors;
 mod proposer;
 mod service;

@@ -21,9 +21,9 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::config::Config;
-use crate::engine::{Drafting, Engine, Exits, Request as DraftRequest, SharedTuner, Tuning};
+use crate::engine::{Drafting, Engine, Exits, Memory, Request as DraftRequest, SharedTuner, Tuning};
 use crate::error::{DrafterError, SequenceError};
-use crate::memory::{Circumstances, Memory};
+use crate::learned::{Circumstances, Learned};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
 use crate::verifiers::{Verifier, Verifiers};
@@ -37,6 +37,7 @@ struct Inner {
     model: Arc<DraftModel>,
     exits: Exits,
     predictors: Predictors,
+    memory: Memory,
     engine: Engine,
     places: Arc<Semaphore>,
     sequences_max: usize,
@@ -44,7 +45,7 @@ struct Inner {
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
     /// What was learned from the sequences so far.
-    memory: Memory,
+    learned: Learned,
 }
 
 /// Serves until `shutdown` is ready, then drains.
@@ -83,6 +84,7 @@ impl Drafter {
         let mut work = Workspace::new(config.threads.get());
         // How many layers a drafter with several exits runs, its levels will tell; these run them all.
         let levels = model.decoder().measure_passes(&mut work)?;
+        let memory = Memory::new(&model, config)?;
         let engine = Engine::start(model.clone(), work).map_err(DrafterError::Thread)?;
         let sequences_max = config.sequences_max.get();
         Ok(Self(Arc::new(Inner {
@@ -90,12 +92,13 @@ impl Drafter {
             model,
             exits,
             predictors,
+            memory,
             engine,
             places: Arc::new(Semaphore::new(sequences_max)),
             sequences_max,
             verifiers: Verifiers::default(),
             levels,
-            memory: Memory::default(),
+            learned: Learned::default(),
         })))
     }
 
@@ -126,7 +129,7 @@ impl Drafter {
 
     /// What rounds with a target are believed to cost: as lately learned, or as both models measured at their start.
     fn costs(&self, target: &VerifierCard) -> CostModel {
-        self.0.memory.costs(&target.name).unwrap_or_else(|| {
+        self.0.learned.costs(&target.name).unwrap_or_else(|| {
             let mut costs = CostModel::default();
             costs.expect_levels(self.0.levels.iter().copied());
             costs.expect_verification(target.costs.iter().map(|cost| (cost.rows, cost.time)));
@@ -143,12 +146,14 @@ impl Drafter {
 
     /// The tuner of a target's thresholds, which its sequences share; none where `exits` are not to be tuned.
     fn tuner(&self, target: &VerifierCard, exits: &Exits) -> Result<Option<SharedTuner>, SequenceError> {
-        Ok(exits.tuner()?.map(|new| self.0.memory.tuner(&target.name, new)))
+        Ok(exits.tuner()?.map(|new| self.0.learned.tuner(&target.name, new)))
     }
 
     /// Who proposes for a sequence, and the hidden states that this takes.
     fn proposer(&self, start: &Start, target: &VerifierCard) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
+        let Inner { card, model, exits, predictors, memory, learned, .. } = &*self.0;
         let request = DraftRequest {
+            cache: memory.open(model, &start.committed, start.max_tokens)?,
             committed: start.committed.clone(),
             generated: start.generated,
             sampling: start.sampling.clone(),
@@ -160,7 +165,6 @@ impl Drafter {
             policy: request.policy.to_string(),
             greedy: request.sampling.is_greedy(),
         };
-        let Inner { card, model, exits, predictors, memory, .. } = &*self.0;
         let exits = exits.of_sequence(start.exit_thresholds.clone())?;
         let tuner = self.tuner(target, &exits)?;
         let mut drafting = Drafting::new(model, (exits, card.vocabulary.size), request, self.costs(target))?;
@@ -170,13 +174,13 @@ impl Drafter {
         if let Some(predictor) = predictors.of_target(&target.model.fingerprint) {
             drafting.predict_by(predictor.clone());
         }
-        if let Some(experience) = memory.experience(&circumstances) {
+        if let Some(experience) = learned.experience(&circumstances) {
             drafting.build_on(&experience);
         }
         let drafter = self.clone();
-        let learned = move |drafting: &Drafting| drafter.0.memory.learn(&circumstances, drafting);
+        let learn = move |drafting: &Drafting| drafter.0.learned.learn(&circumstances, drafting);
         let tap = self.tap(&drafting);
-        Ok((EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learned), tap))
+        Ok((EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learn), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.

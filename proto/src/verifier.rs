@@ -120,7 +120,7 @@ impl Outcome {
 /// A message of `Verify` on its way down.
 #[derive(Debug, Clone, PartialEq)]
 pub enum VerifierEvent {
-    /// The sequence is open; so many committed tokens were still in the cache.
+    /// The sequence is open; so many committed tokens were known already.
     Opened {
         /// Tokens that need not be computed again.
         reused_prefix: usize,

@@ -8,7 +8,7 @@ use espalier_drafter::Config as DrafterConfig;
 use espalier_gateway::{Config, Gateway, serve};
 use espalier_local::{ANY_PORT, Plan, Role, System};
 use espalier_proto::GenerationRequest;
-use espalier_service_kit::bind;
+use espalier_service_kit::{Bytes, bind};
 use espalier_speculation::{Penalties, Shaping};
 use espalier_tests::{Proxy, address, answer, client, model, plan, prompts, request, sampling, start};
 use futures::FutureExt;
@@ -141,5 +141,18 @@ async fn a_drafter_that_reads_hidden_states_is_done_without_or_gets_them_all_aga
         // Three nodes in every round but the first of each opening, before which the target has told nothing, and the last.
         assert!(speculation.drafted >= 3 * (speculation.rounds - 3), "{speculation:?}");
     }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_drafter_without_memory_for_a_sequence_is_done_without() {
+    let mut plan = plan(&["small"], None, 2);
+    plan.drafters[0].kv_memory = Some(Bytes(1 << 20));
+    let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
+    let (prompt, expected) = prompts("small").remove(0);
+    let whole = answer(&client(&system), request("small", &prompt, expected.len(), sampling(0.0, 5))).await;
+    assert_eq!(whole.ids(), expected);
+    let speculation = whole.completion.speculation;
+    assert_eq!((speculation.drafter.as_str(), speculation.failovers), ("ngram", 1));
     system.stop().await.unwrap();
 }

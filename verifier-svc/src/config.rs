@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use espalier_service_kit::TelemetryArgs;
+use espalier_service_kit::{Bytes, TelemetryArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
 
@@ -39,6 +39,10 @@ pub struct Args {
     /// The largest tree that is taken, in nodes
     #[arg(long, env = "ESPALIER_VERIFIER_TREE_NODES_MAX", default_value_t = Config::TREE_NODES_MAX, value_name = "N")]
     pub tree_nodes_max: usize,
+    /// Memory for keys and values, like `512MiB` or `8GiB`; sequences that it has no room for are refused. If absent,
+    /// enough for as many full contexts as sequences, but at most half of what the machine can spare
+    #[arg(long, env = "ESPALIER_VERIFIER_KV_MEMORY", value_name = "BYTES")]
+    pub kv_memory: Option<Bytes>,
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -73,6 +77,8 @@ pub struct Config {
     pub(crate) threads: usize,
     pub(crate) sequences_max: usize,
     pub(crate) tree_nodes_max: usize,
+    /// The budget for keys and values; what suits model and machine when none.
+    pub(crate) kv_memory: Option<Bytes>,
 }
 
 impl Config {
@@ -94,6 +100,7 @@ impl Config {
             threads: in_range("threads", threads, THREADS_LIMIT)?,
             sequences_max: in_range("sequences-max", args.sequences_max, SEQUENCES_LIMIT)?,
             tree_nodes_max: in_range("tree-nodes-max", args.tree_nodes_max, TREE_NODES_LIMIT)?,
+            kv_memory: args.kv_memory,
         })
     }
 
@@ -108,6 +115,7 @@ impl Config {
             threads: in_range("threads", threads, THREADS_LIMIT)?,
             sequences_max: Self::SEQUENCES_MAX,
             tree_nodes_max: Self::TREE_NODES_MAX,
+            kv_memory: None,
         })
     }
 
@@ -117,6 +125,12 @@ impl Config {
     /// None, or more than [`SEQUENCES_LIMIT`].
     pub fn with_sequences_max(self, sequences_max: usize) -> Result<Self, ConfigError> {
         Ok(Self { sequences_max: in_range("sequences-max", sequences_max, SEQUENCES_LIMIT)?, ..self })
+    }
+
+    /// The same with a budget for keys and values.
+    #[must_use]
+    pub fn with_kv_memory(self, budget: Option<Bytes>) -> Self {
+        Self { kv_memory: budget, ..self }
     }
 
     /// The target's name.
@@ -159,6 +173,12 @@ mod tests {
         assert_eq!(parsed(&["--name", "big"]).unwrap().name(), "big");
         let refusal = Config::new("/".into(), 1).unwrap_err();
         assert_eq!(refusal.to_string(), "the folder / has no name that could be the target's");
+    }
+
+    #[test]
+    fn the_budget_for_keys_and_values_may_be_given() {
+        let expected = Config::new("models/medium".into(), 2).unwrap().with_kv_memory(Some(Bytes(48 << 20)));
+        assert_eq!(parsed(&["--kv-memory", "48MiB"]), Ok(expected));
     }
 
     #[test]

@@ -6,13 +6,15 @@
 
 mod batch;
 mod sequences;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use espalier_model::{Decoder, Workspace};
+use espalier_model::{BlockPool, Decoder, Workspace};
 use espalier_proto::{NumberedTree, Open, VerifierEvent};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -58,6 +60,16 @@ struct Job {
     arrived: Instant,
 }
 
+/// A model with all that it runs in.
+pub(crate) struct Loaded {
+    pub(crate) decoder: Arc<Decoder>,
+    pub(crate) work: Workspace,
+    /// For keys and values.
+    pub(crate) blocks: BlockPool,
+    /// The largest tree that is run, in nodes.
+    pub(crate) tree_nodes_max: usize,
+}
+
 /// The way to the model.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -68,9 +80,9 @@ pub(crate) struct Engine {
 
 impl Engine {
     /// Starts the thread; it ends when the engine and all sessions are gone.
-    pub(crate) fn start(decoder: Arc<Decoder>, work: Workspace, sequences_max: usize) -> io::Result<Self> {
+    pub(crate) fn start(model: Loaded, sequences_max: usize) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel(sequences_max * COMMANDS_PER_SEQUENCE);
-        thread::start(decoder, work, queue)?;
+        thread::start(model, queue)?;
         Ok(Self { commands, admission: Admission::new(sequences_max), next_key: AtomicU64::new(0) })
     }
 

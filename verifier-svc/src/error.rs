@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use espalier_model::ModelError;
+use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, SequenceId, WireError};
 use espalier_service_kit::ServeError;
 use espalier_speculation::AcceptError;
@@ -47,6 +47,9 @@ pub enum VerifierError {
         /// Sequences that may be open at once.
         limit: usize,
     },
+    /// There is not enough memory for the keys and values of another sequence.
+    #[error(transparent)]
+    Memory(#[from] PoolFault),
     /// The engine has more to do than it can take note of.
     #[error("the engine's queue is full")]
     Busy,
@@ -87,8 +90,11 @@ impl From<ModelError> for VerifierError {
 impl VerifierError {
     fn kind(&self) -> FaultKind {
         match self {
-            Self::Wire(_) | Self::NothingOpened | Self::RoundOrder { .. } => FaultKind::BadInput,
-            Self::Full { .. } | Self::Busy => FaultKind::Overloaded,
+            Self::Wire(_)
+            | Self::NothingOpened
+            | Self::RoundOrder { .. }
+            | Self::Memory(PoolFault::TooSmall { .. }) => FaultKind::BadInput,
+            Self::Full { .. } | Self::Busy | Self::Memory(PoolFault::Full { .. }) => FaultKind::Overloaded,
             Self::TakenOver { .. } | Self::Idle { .. } => FaultKind::LostSequence,
             Self::Stopped => FaultKind::Gone,
             Self::Model { .. } | Self::Accept(_) => FaultKind::Internal,
@@ -141,6 +147,16 @@ mod tests {
                 "8 sequences are being verified, which is the limit",
             ),
             (
+                PoolFault::Full { needed: 9, free: 2, total: 16 }.into(),
+                Code::ResourceExhausted,
+                "9 blocks of KV memory are needed, but 2 of 16 are free",
+            ),
+            (
+                PoolFault::TooSmall { needed: 17, total: 16 }.into(),
+                Code::InvalidArgument,
+                "17 blocks of KV memory are needed, but there are only 16",
+            ),
+            (
                 taken,
                 Code::FailedPrecondition,
                 "sequence 00000000000000000000000000000007 was opened again by another stream",
@@ -156,6 +172,8 @@ mod tests {
 
     #[test]
     fn who_finds_no_room_is_told_when_to_come_back() {
-        assert_eq!(Fault::from(VerifierError::Full { limit: 8 }).retry_after, Some(RETRY_AFTER));
+        for full in [VerifierError::Full { limit: 8 }, PoolFault::Full { needed: 9, free: 2, total: 16 }.into()] {
+            assert_eq!(Fault::from(full).retry_after, Some(RETRY_AFTER));
+        }
     }
 }

@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use espalier_model::{Checkpoint, Decoder, LoadOptions, ModelError, Workspace, fingerprint};
+use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Workspace, fingerprint};
 use espalier_proto::{Model, RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
+use espalier_service_kit::Bytes;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
 
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::engine::{Engine, Loaded};
 
 /// Why a target could not be loaded.
 #[derive(Debug, Error)]
@@ -45,6 +46,7 @@ pub struct Target {
     pub(crate) card: VerifierCard,
     pub(crate) files: TokenizerFiles,
     pub(crate) engine: Engine,
+    blocks: BlockPool,
 }
 
 impl Target {
@@ -78,13 +80,22 @@ impl Target {
                 hidden_size: decoder.config().hidden,
             },
         };
-        let engine = Engine::start(Arc::new(decoder), work, config.sequences_max).map_err(LoadError::Thread)?;
-        Ok(Self { card, files, engine })
+        let longest = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max));
+        let blocks = decoder.block_pool(Bytes::budget(config.kv_memory, longest).0)?;
+        let tree_nodes_max = config.tree_nodes_max;
+        let model = Loaded { decoder: Arc::new(decoder), work, blocks: blocks.clone(), tree_nodes_max };
+        let engine = Engine::start(model, config.sequences_max).map_err(LoadError::Thread)?;
+        Ok(Self { card, files, engine, blocks })
     }
 
     /// What the target says of itself.
     pub fn card(&self) -> &VerifierCard {
         &self.card
+    }
+
+    /// The memory for keys and values.
+    pub fn blocks(&self) -> &BlockPool {
+        &self.blocks
     }
 }
 

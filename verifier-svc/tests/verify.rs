@@ -293,6 +293,31 @@ async fn a_full_verifier_refuses_at_once_and_a_dropped_stream_makes_room() {
 }
 
 #[tokio::test]
+async fn who_finds_no_memory_is_refused_with_the_figures() {
+    // Eight blocks of 64 positions; the largest tree takes 363.
+    let channel = start(&["--kv-memory", "4MiB"]).await;
+    let first = opened(&channel, open(1, &long_prompt(100), 5)).await.unwrap();
+    let fault = opened(&channel, open(2, &long_prompt(101)[1..], 5)).await.unwrap_err();
+    assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Overloaded));
+    assert_eq!(fault.message, "8 blocks of KV memory are needed, but 0 of 8 are free");
+    assert!(fault.retry_after.is_some());
+    let fault = opened(&channel, open(3, &long_prompt(1000), 5)).await.unwrap_err();
+    assert_eq!((fault.party, fault.kind, fault.retry_after), (Party::Client, FaultKind::BadInput, None));
+    assert_eq!(fault.message, "22 blocks of KV memory are needed, but there are only 8");
+    drop(first);
+}
+
+#[tokio::test]
+async fn a_beginning_that_another_sequence_has_read_is_not_read_again() {
+    let channel = start(&[]).await;
+    let Golden { prompt, answer } = golden(1).remove(0);
+    assert_eq!(text_of(&channel, open(1, &prompt, answer.len()), ngram()).await.0, answer);
+    let open = open(2, &prompt, answer.len());
+    assert_eq!(opened(&channel, open.clone()).await.unwrap().reused_prefix(), prompt.len() - 1);
+    assert_eq!(text_of(&channel, open, prophet(&prompt, &answer, 3)).await.0, answer);
+}
+
+#[tokio::test]
 async fn a_sequence_that_is_opened_again_goes_on_there() {
     let channel = start(&[]).await;
     let Golden { prompt, answer } = golden(1).remove(0);

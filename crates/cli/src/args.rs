@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::builder::RangedU64ValueParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgGroup, Parser, Subcommand};
-use espalier_service_kit::TelemetryArgs;
+use espalier_service_kit::{Bytes, TelemetryArgs};
 use espalier_speculation::{Acceptance, LOGPROBS_MAX, Token};
 
 use crate::bench::policies::{ALL, Labelled};
@@ -58,6 +58,10 @@ pub(crate) struct SystemArgs {
     /// that is not named there tunes its own for each target while it serves.
     #[arg(long, global = true, env = "ESPALIER_PROFILES", value_name = "FILE.json")]
     pub(crate) profiles: Option<PathBuf>,
+    /// Memory for the keys and values of each model that is served, like `512MiB` or `8GiB`; what suits model and machine
+    /// when absent.
+    #[arg(long, global = true, env = "ESPALIER_KV_MEMORY", value_name = "BYTES")]
+    pub(crate) kv_memory: Option<Bytes>,
 }
 
 #[derive(Debug, Subcommand)]

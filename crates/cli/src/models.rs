@@ -145,7 +145,7 @@ pub(crate) mod tests {
     /// The models of this repository.
     pub(crate) fn shipped() -> SystemArgs {
         let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
-        SystemArgs { models: Some(models), threads: None, predictors: vec![], profiles: None }
+        SystemArgs { models: Some(models), threads: None, predictors: vec![], profiles: None, kv_memory: None }
     }
 
     #[test]

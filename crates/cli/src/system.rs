@@ -25,7 +25,10 @@ pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &System
     let drafter = |choice| drafter_config(choice, &folders, system).transpose();
     let mut drafters = drafters.iter().filter_map(drafter).collect::<Result<Vec<_>, CliError>>()?;
     predictors::give(&mut drafters, system)?;
-    let target = |folder| Ok((VerifierConfig::new(folder, threads(system))?, ANY_PORT));
+    let target = |folder| {
+        let config = VerifierConfig::new(folder, threads(system))?;
+        Ok((config.with_kv_memory(system.kv_memory), ANY_PORT))
+    };
     let verifiers = folders.into_iter().map(target).collect::<Result<_, CliError>>()?;
     let profiles = system.profiles.as_deref().map(Profiles::read).transpose()?.unwrap_or_default();
     Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles })
@@ -42,7 +45,8 @@ fn drafter_config(
     };
     let threads = NonZeroUsize::new(threads(system)).unwrap_or(NonZeroUsize::MIN);
     let config = DrafterConfig::new(folder.clone(), *layers, threads);
-    Ok(Some(DrafterConfig { target_model: shared_target(folder, targets, system)?, ..config }))
+    let target_model = shared_target(folder, targets, system)?;
+    Ok(Some(DrafterConfig { target_model, kv_memory: system.kv_memory, ..config }))
 }
 
 /// The system that `espalier serve` was asked for.

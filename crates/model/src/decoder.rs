@@ -6,7 +6,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::{Activation, ModelConfig, Norm, NormKind};
 use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
-use crate::kv_cache::{CacheShape, KvCache};
+use crate::kv_cache::{BlockPool, CacheShape, KvCache};
 use crate::linear::Linear;
 use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
 use crate::rope::RotaryTable;
@@ -288,14 +288,32 @@ impl Decoder {
         self.layers.len()
     }
 
-    /// An empty cache for one sequence of this model.
+    /// An empty cache with memory of its own, for one sequence of this model.
     pub fn new_cache(&self) -> KvCache {
-        KvCache::new(CacheShape {
+        KvCache::alone(self.cache_shape())
+    }
+
+    /// A pool of at most `bytes` for the caches of this model.
+    ///
+    /// # Errors
+    /// [`ModelError::KvBudget`] when that is less than one block.
+    pub fn block_pool(&self, bytes: usize) -> Result<BlockPool> {
+        BlockPool::new(self.cache_shape(), bytes)
+    }
+
+    /// Bytes of the blocks of one sequence that fills the context.
+    pub fn context_bytes(&self) -> usize {
+        let shape = self.cache_shape();
+        shape.context_blocks().saturating_mul(shape.block_bytes())
+    }
+
+    fn cache_shape(&self) -> CacheShape {
+        CacheShape {
             layers: self.layers.len(),
             kv_heads: self.config.kv_heads,
             head_dim: self.config.head_dim,
             context: self.config.context,
-        })
+        }
     }
 
     /// Bytes of weights that one forward pass reads, whatever its number of rows.

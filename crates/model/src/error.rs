@@ -6,6 +6,7 @@ use espalier_speculation::LogitsError;
 
 use crate::config::ConfigFault;
 use crate::draft::DraftFault;
+use crate::kv_cache::PoolFault;
 
 /// A failure of loading or running a model.
 ///
@@ -171,13 +172,24 @@ pub enum ModelError {
     /// The operating system gave no memory for packed weights.
     #[error("no memory for packed weights: {0}")]
     Memory(std::io::Error),
-    /// A sequence would outgrow the model's context.
-    #[error("{needed} positions are needed, but the context is {context}")]
+    /// A sequence would outgrow what its cache was opened for.
+    #[error("{needed} positions are needed, but there is room for {limit}")]
     ContextFull {
         /// Positions that the sequence would have, its tail included.
         needed: usize,
-        /// The number of positions.
-        context: usize,
+        /// The most that it may have.
+        limit: usize,
+    },
+    /// There are not enough blocks for keys and values.
+    #[error(transparent)]
+    Pool(#[from] PoolFault),
+    /// A budget for keys and values is too small to be of use.
+    #[error("a budget of {bytes} bytes of KV memory holds no block of {block} bytes")]
+    KvBudget {
+        /// The budget.
+        bytes: usize,
+        /// Bytes of a block.
+        block: usize,
     },
     /// One forward pass was asked for more rows than it runs.
     #[error("{rows} rows were asked for in one forward pass, the limit is {limit}")]

@@ -125,7 +125,7 @@ impl Pass<'_> {
         let mut new = Vec::new();
         for (number, Segment { cache, rows, .. }) in segments.iter_mut().enumerate() {
             let first = cache.slots();
-            cache.append(rows.iter().map(|row| row.parent))?;
+            cache.append(rows.iter().map(|row| (row.parent, Some(row.token))))?;
             for (slot, Row { token, .. }) in (first..).zip(*rows) {
                 self.decoder.embed(*token, &mut embedding)?;
                 cache.advance(slot, 0, &embedding);

@@ -195,7 +195,7 @@ impl Pass<'_> {
         let mut first_row = 0;
         for Segment { cache, rows, .. } in segments {
             let first = cache.slots();
-            cache.append(rows.iter().map(|row| row.parent))?;
+            cache.append(rows.iter().map(|row| (row.parent, Some(row.token))))?;
             let x = self.buffers.x[first_row * hidden..].chunks_exact_mut(hidden);
             rows.iter().zip(x).try_for_each(|(row, x)| self.decoder.embed(row.token, x))?;
             let new = first..cache.slots();

@@ -46,7 +46,7 @@ pub use exits::AtExit;
 pub use fingerprint::fingerprint;
 pub use forward::{Depth, Logits, Output, ROWS_MAX, Row, Segment, Workspace};
 pub use golden::{Comparison, Golden, Matrix, TOLERANCE, Tap};
-pub use kv_cache::{BLOCK, KvCache};
+pub use kv_cache::{BLOCK, BlockCounts, BlockPool, KvCache, PoolFault};
 pub use predictor::{PREDICTOR_STEPS, Predictor, PredictorConfig, PredictorKind, normalise_state};
 pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
 pub use reference::{Reference, ReferenceOutput};

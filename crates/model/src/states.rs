@@ -65,7 +65,7 @@ impl Pass<'_> {
         let mut placed = Vec::with_capacity(sequences.len());
         for States { cache, states } in sequences {
             let first = cache.slots();
-            cache.append((0..states.len() / hidden).map(|row| row.checked_sub(1)))?;
+            cache.append((0..states.len() / hidden).map(|row| (row.checked_sub(1), None)))?;
             placed.push(Placed::new(cache, first..cache.slots(), x.len() / hidden));
             x.extend_from_slice(states);
         }

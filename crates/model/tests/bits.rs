@@ -182,7 +182,7 @@ fn impossible_rows_are_refused() {
     assert_eq!(refusal(&[row(1, None), row(1, Some(1))], whole), "parent 1 is not one of the tail's 1 rows");
     assert_eq!(refusal(&[], whole), "a forward pass needs at least one token");
     let long = vec![row(1, None); context + 1];
-    assert_eq!(refusal(&long, whole), format!("{} positions are needed, but the context is {context}", context + 1));
+    assert_eq!(refusal(&long, whole), format!("{} positions are needed, but there is room for {context}", context + 1));
     assert!(refusal(&vec![row(1, None); 5000], whole).contains("the limit is 4096"));
     assert!(refusal(&[row(1, None)], Depth { exit_after: Some(0), taps: &[] }).starts_with("0 layers were asked for"));
     assert!(refusal(&[row(1, None)], Depth { exit_after: None, taps: &[9] }).starts_with("9 layers were asked for"));

@@ -1,7 +1,7 @@
 //! What every service needs and none should write twice: a listener that says
 //! in one sentence why it cannot be had, health and reflection, a graceful end,
-//! deadlines that hold for streams too, channels with named limits, and traces
-//! that follow a request through all services.
+//! deadlines that hold for streams too, channels with named limits, amounts of
+//! memory, and traces that follow a request through all services.
 //!
 //! It knows nothing of models, trees or the messages of any service.
 
@@ -9,6 +9,7 @@ mod chain;
 mod connect;
 mod deadline;
 mod deadline_layer;
+mod memory;
 mod propagation;
 mod serve;
 mod shutdown;
@@ -18,6 +19,7 @@ pub use chain::chain;
 pub use connect::{ConnectError, channel};
 pub use deadline::{Deadline, DeadlineError};
 pub use deadline_layer::{DeadlineLayer, DeadlineService};
+pub use memory::{Bytes, NotBytes};
 pub use propagation::{outgoing, rpc_span};
 pub use serve::{Bound, ServeError, bind};
 pub use shutdown::{ShutdownError, signal};

@@ -24,6 +24,8 @@ const PREFILL_ROWS_MAX: usize = 128;
 /// What a sequence is drafted for.
 pub(crate) struct Request {
     pub(crate) committed: Vec<Token>,
+    /// Holds what is known of them.
+    pub(crate) cache: KvCache,
     /// So many of them, the last ones, were generated.
     pub(crate) generated: usize,
     pub(crate) sampling: Sampling,
@@ -63,7 +65,7 @@ pub(crate) struct Drafting {
 }
 
 impl Drafting {
-    /// A sequence of `request`, nothing of it in the cache yet. `costs` is what rounds are believed to cost.
+    /// A sequence of `request`. `costs` is what rounds are believed to cost.
     ///
     /// # Errors
     /// A policy that rejection cannot be combined with, where it is asked for.
@@ -83,7 +85,7 @@ impl Drafting {
             Acceptance::Rejection => Grower::for_drawn(&request.policy, stops)?,
         };
         Ok(Self {
-            cache: decoder.new_cache(),
+            cache: request.cache,
             costs,
             exits,
             tuning: None,

@@ -23,6 +23,15 @@ impl Past {
         }
     }
 
+    /// The tokens, of those that are `committed`, whose keys and values may come from another sequence: all but the
+    /// root's, which is run anew each round, if they are known by their tokens.
+    pub(crate) fn shareable<'t>(model: &DraftModel, committed: &'t [Token]) -> &'t [Token] {
+        match (Self::of(model), committed.split_last()) {
+            (Self::Tokens, Some((_, known))) => known,
+            _ => &[],
+        }
+    }
+
     /// Whether all that there is to know of the first `positions` has come.
     pub(crate) fn reaches(&self, positions: usize) -> bool {
         match self {

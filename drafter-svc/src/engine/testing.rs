@@ -18,7 +18,7 @@ use espalier_speculation::{CostModel, Limits, Sampling, Token, parse_policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Drafting, Engine, Exits, Request};
+use super::{Drafting, Engine, Exits, Memory, Request};
 use crate::config::Config;
 
 /// The layer after which the target's states are read.
@@ -93,8 +93,9 @@ pub(crate) fn states(text: &[Token], first: usize) -> HiddenStates {
 
 /// A model at work.
 pub(crate) struct Bench {
-    model: Arc<DraftModel>,
+    pub(crate) model: Arc<DraftModel>,
     exits: Exits,
+    pub(crate) memory: Memory,
     engine: Engine,
 }
 
@@ -105,8 +106,9 @@ impl Bench {
         let vocab = model.decoder().config().vocab;
         let exits = Exits::new(&model, &config, vocab).unwrap();
         let model = Arc::new(model);
+        let memory = Memory::new(&model, &config).unwrap();
         let engine = Engine::start(model.clone(), Workspace::new(1)).unwrap();
-        Self { model, exits, engine }
+        Self { model, exits, memory, engine }
     }
 
     pub(crate) fn sequence(&self, committed: &[Token]) -> Box<Drafting> {
@@ -116,7 +118,8 @@ impl Bench {
     pub(crate) fn sequence_under(&self, policy: &str, committed: &[Token]) -> Box<Drafting> {
         let policy = parse_policy(policy).unwrap();
         let sampling = Sampling::greedy();
-        let request = Request { committed: committed.to_vec(), generated: 0, sampling, policy, stops: vec![] };
+        let cache = self.memory.open(&self.model, committed, 64).unwrap();
+        let request = Request { committed: committed.to_vec(), cache, generated: 0, sampling, policy, stops: vec![] };
         let vocab = self.model.decoder().config().vocab;
         Box::new(Drafting::new(&self.model, (self.exits.clone(), vocab), request, CostModel::default()).unwrap())
     }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use espalier_model::{DraftKind, DraftModel, LoadOptions};
 use espalier_proto::{HiddenStates, Outcome};
+use espalier_service_kit::Bytes;
 use espalier_speculation::Token;
 use futures::future::join_all;
 
-use super::Exits;
+use super::{Exits, Memory};
 use super::testing::{Bench, edd, outcome, sorted, states, target, text};
 use crate::config::Config;
 
@@ -70,6 +71,35 @@ async fn sequences_that_share_a_pass_draft_what_they_draft_alone() {
             assert_eq!(bench.drafted(text).await, among_others, "{} tokens", text.len());
         }
     }
+}
+
+#[tokio::test]
+async fn a_sequence_drafts_the_same_with_what_another_has_read() {
+    for exits in [&[4][..], &[1, 2, 4]] {
+        let text = text(200);
+        let bench = Bench::new(sorted(exits), None);
+        let expected = bench.drafted(&text).await;
+        // What was read before the round; rows that left early are of no use to others.
+        let known = bench.memory.open(&bench.model, &text, 1).unwrap().committed();
+        assert!(known == 128 || exits.len() > 1, "{known} positions are known");
+        assert_eq!(bench.drafted(&text).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_is_known_by_states_is_not_shared_and_who_finds_no_memory_is_refused() {
+    let bench = Bench::new(edd(), None);
+    let text = text(300);
+    bench.drafted(&text).await;
+    assert_eq!(bench.memory.open(&bench.model, &text, 1).unwrap().committed(), 0);
+
+    let config = Config::new(PathBuf::new(), None, std::num::NonZeroUsize::MIN);
+    let budget = Some(Bytes(bench.model.decoder().context_bytes()));
+    let memory = Memory::new(&bench.model, &Config { kv_memory: budget, ..config }).unwrap();
+    let first = memory.open(&bench.model, &text, 1).unwrap();
+    assert!(memory.open(&bench.model, &text, 1).is_err());
+    drop(first);
+    assert!(memory.open(&bench.model, &text, 1).is_ok());
 }
 
 #[tokio::test]

@@ -4,25 +4,33 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_model::{Decoder, KvCache, Row};
-use espalier_proto::{HiddenStates, NumberedTree, Outcome, SequenceId, VerifierEvent};
+use espalier_model::{BlockPool, Decoder, KvCache, PoolFault, Row};
+use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, SequenceId, VerifierEvent};
 use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
 use super::batch::Found;
-use super::{Command, Job, Key, Opening, Replies, Reply};
+use super::{Command, Job, Key, Loaded, Opening, Replies, Reply};
 use crate::admission::Place;
 use crate::error::VerifierError;
 
 /// The open sequences of one model.
 pub(super) struct Sequences {
     decoder: Arc<Decoder>,
+    blocks: BlockPool,
+    tree_nodes_max: usize,
     open: BTreeMap<Key, Sequence>,
 }
 
 impl Sequences {
-    pub(super) fn new(decoder: Arc<Decoder>) -> Self {
-        Self { decoder, open: BTreeMap::new() }
+    pub(super) fn new(model: &Loaded) -> Self {
+        let Loaded { decoder, blocks, tree_nodes_max, .. } = model;
+        Self {
+            decoder: Arc::clone(decoder),
+            blocks: blocks.clone(),
+            tree_nodes_max: *tree_nodes_max,
+            open: BTreeMap::new(),
+        }
     }
 
     /// Takes in a command; none of them computes anything.
@@ -54,23 +62,47 @@ impl Sequences {
     }
 
     fn open(&mut self, key: Key, opening: Opening) {
-        let cache = self.take_over(&opening.open.sequence, &opening.open.committed);
-        // States are not kept: where they are wanted, all positions are run again.
-        let cache = cache.filter(|_| opening.open.tap.is_none()).unwrap_or_else(|| self.decoder.new_cache());
-        let opened = VerifierEvent::Opened { reused_prefix: cache.committed() };
-        let config = self.decoder.config();
-        let sequence = Sequence::new(opening, cache, &config.eos, config.context);
-        sequence.reply(Ok(opened));
-        self.open.insert(key, sequence);
+        self.take_over(&opening.open.sequence);
+        match self.admit(&opening.open) {
+            Ok(cache) => {
+                let opened = VerifierEvent::Opened { reused_prefix: cache.committed() };
+                let config = self.decoder.config();
+                let sequence = Sequence::new(opening, cache, &config.eos, config.context);
+                sequence.reply(Ok(opened));
+                self.open.insert(key, sequence);
+            }
+            Err(fault) => reply(&opening.replies, &opening.open.sequence, Err(fault.into())),
+        }
     }
 
-    /// Ends the stream that holds a sequence now, and keeps of its cache what
-    /// the sequence still has.
-    fn take_over(&mut self, id: &SequenceId, committed: &[Token]) -> Option<KvCache> {
-        let (&key, _) = self.open.iter().find(|(_, held)| held.id == *id)?;
-        let held = self.open.remove(&key)?;
-        held.reply(Err(VerifierError::TakenOver { sequence: id.clone() }));
-        Some(held.into_cache_for(committed))
+    /// Ends the stream that holds a sequence now. What its cache holds lingers, for the next to begin with.
+    fn take_over(&mut self, id: &SequenceId) {
+        let held = self.open.iter().find(|(_, held)| held.id == *id).map(|(&key, _)| key);
+        if let Some(held) = held.and_then(|key| self.open.remove(&key)) {
+            held.reply(Err(VerifierError::TakenOver { sequence: id.clone() }));
+        }
+    }
+
+    /// A cache for a sequence, with all the blocks that it may come to need: it can always finish.
+    fn admit(&self, open: &Open) -> Result<KvCache, PoolFault> {
+        let Open { committed, max_tokens, tap, .. } = open;
+        // The last tree hangs below the last but one of all tokens.
+        let positions =
+            committed.len().saturating_add(*max_tokens).saturating_add(self.tree_nodes_max).saturating_sub(1);
+        let known = match (tap, committed.split_last()) {
+            // The root must be run: its logits decide what comes next.
+            (None, Some((_, known))) => known,
+            // States are not kept: where they are wanted, all positions are run again.
+            _ => &[],
+        };
+        self.blocks.open(positions, known)
+    }
+}
+
+/// Answers; there is room, for no more is ever asked than [`super::REPLIES_MAX`].
+fn reply(replies: &Replies, sequence: &SequenceId, reply: Reply) {
+    if replies.try_send(reply).is_err() {
+        tracing::debug!(%sequence, "nobody waits for an answer any more");
     }
 }
 
@@ -207,11 +239,9 @@ impl Sequence {
         }
     }
 
-    /// Answers; there is room, for no more is ever asked than [`super::REPLIES_MAX`].
-    pub(super) fn reply(&self, reply: Reply) {
-        if self.replies.try_send(reply).is_err() {
-            tracing::debug!(sequence = %self.id, "nobody waits for an answer any more");
-        }
+    /// Answers.
+    pub(super) fn reply(&self, answer: Reply) {
+        reply(&self.replies, &self.id, answer);
     }
 
     /// The position of the last committed token; there is always one.
@@ -221,16 +251,6 @@ impl Sequence {
 
     fn has_work(&self) -> bool {
         self.unread() > 0 || !self.jobs.is_empty()
-    }
-
-    /// The cache, cut back to what it shares with `committed`.
-    fn into_cache_for(self, committed: &[Token]) -> KvCache {
-        let mut cache = self.cache;
-        let run = &self.committed[..cache.committed().min(self.committed.len())];
-        let known = &committed[..committed.len().saturating_sub(1)];
-        let shared = run.iter().zip(known).take_while(|(one, other)| one == other).count();
-        cache.roll_back_to(shared);
-        cache
     }
 }
 

@@ -1,23 +1,22 @@
 //! The thread that owns the model's workspace and all caches.
 
 use std::io;
-use std::sync::Arc;
 use std::thread;
 
-use espalier_model::{Decoder, Workspace};
 use tokio::sync::mpsc;
 
-use super::Command;
 use super::batch;
 use super::sequences::Sequences;
+use super::{Command, Loaded};
 
 /// Commands taken in between two turns, so that a flood cannot keep turns from happening.
 const COMMANDS_PER_TURN_MAX: usize = 4096;
 
 /// Starts the thread; it ends when nobody can send commands any more.
-pub(super) fn start(decoder: Arc<Decoder>, mut work: Workspace, mut queue: mpsc::Receiver<Command>) -> io::Result<()> {
+pub(super) fn start(model: Loaded, mut queue: mpsc::Receiver<Command>) -> io::Result<()> {
     thread::Builder::new().name("verifier-engine".to_owned()).spawn(move || {
-        let mut sequences = Sequences::new(Arc::clone(&decoder));
+        let mut sequences = Sequences::new(&model);
+        let Loaded { decoder, mut work, .. } = model;
         while take_in(&mut sequences, &mut queue) {
             batch::turn(&decoder, &mut work, &mut sequences);
         }

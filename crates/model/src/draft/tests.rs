@@ -125,7 +125,7 @@ fn impossible_states_are_refused_and_nothing_is_committed() {
     let one = model.decoder();
     assert_eq!(refusal(one, &[0.0; 65]), "a list of hidden states has shape [65], expected [1, 64]");
     assert_eq!(refusal(one, &[]), "a forward pass needs at least one token");
-    assert_eq!(refusal(one, &[0.0; 64 * 513]), "513 positions are needed, but the context is 512");
+    assert_eq!(refusal(one, &[0.0; 64 * 513]), "513 positions are needed, but there is room for 512");
     assert!(refusal(one, &vec![0.0; 64 * 5000]).contains("the limit is 4096"));
     let whole = DraftModel::open(&target(), None, &LoadOptions::default()).unwrap();
     let expected = "hidden states are read by a model of one layer, but this one has 4";

@@ -13,7 +13,7 @@ const REMEMBERED_MAX: usize = 256;
 
 /// What was learned; nothing at first.
 #[derive(Default)]
-pub(crate) struct Memory {
+pub(crate) struct Learned {
     /// What rounds with each target cost lately: the next sequence's prior.
     costs: Mutex<HashMap<String, CostModel>>,
     /// What policies learned from their last sequence.
@@ -30,7 +30,7 @@ pub(crate) struct Circumstances {
     pub(crate) greedy: bool,
 }
 
-impl Memory {
+impl Learned {
     /// What rounds with a target cost lately, if there were any.
     pub(crate) fn costs(&self, target: &str) -> Option<CostModel> {
         locked(&self.costs).get(target).cloned()

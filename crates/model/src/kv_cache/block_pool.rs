@@ -1,0 +1,83 @@
+//! The blocks that the caches of one model share.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ledger::{BlockCounts, Ledger, PoolFault};
+use super::memory::{CacheShape, Memory};
+use super::{BLOCK, KvCache};
+use crate::error::{ModelError, Result};
+
+/// Most blocks of a pool, however large its budget is.
+const BLOCKS_MAX: usize = 1 << 20;
+
+/// Memory for keys and values with a budget, cut into blocks. Clones are the same pool.
+///
+/// Caches get blocks from it and give them back when they are dropped; blocks that hold the beginning of a text linger
+/// and are shared by the next cache of the same beginning.
+#[derive(Clone)]
+pub struct BlockPool(Arc<Inner>);
+
+struct Inner {
+    memory: Memory,
+    ledger: Mutex<Ledger>,
+}
+
+impl BlockPool {
+    /// A pool that never uses more than `bytes`.
+    pub(crate) fn new(shape: CacheShape, bytes: usize) -> Result<Self> {
+        let block = shape.block_bytes();
+        match (bytes / block.max(1)).min(BLOCKS_MAX) {
+            0 => Err(ModelError::KvBudget { bytes, block }),
+            blocks => {
+                tracing::info!("keys and values have {blocks} blocks of {block} bytes");
+                Ok(Self::of(shape, Ledger::new(blocks)))
+            }
+        }
+    }
+
+    /// A pool of the blocks of a ledger.
+    pub(super) fn of(shape: CacheShape, ledger: Ledger) -> Self {
+        let memory = Memory::new(shape, ledger.counts().total);
+        Self(Arc::new(Inner { memory, ledger: Mutex::new(ledger) }))
+    }
+
+    /// A cache for a sequence that has `positions` at most, its tail included, or the model's context. All blocks that it
+    /// may need are promised to it. It begins with the longest known beginning of `text`: [`KvCache::committed`] says how
+    /// much that is.
+    ///
+    /// # Errors
+    /// [`PoolFault`] when so many blocks cannot be promised, even without the prefixes that linger.
+    pub fn open(&self, positions: usize, text: &[u32]) -> Result<KvCache, PoolFault> {
+        let limit = positions.min(self.0.memory.shape().context);
+        let text = text.get(..limit).unwrap_or(text);
+        let (lease, part) = self.ledger().open(limit.div_ceil(BLOCK), text)?;
+        let mut cache = KvCache::new(self.clone(), lease, limit);
+        cache.begin(text, part)?;
+        Ok(cache)
+    }
+
+    /// The blocks at this moment.
+    pub fn counts(&self) -> BlockCounts {
+        self.ledger().counts()
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        self.0.memory.shape().block_bytes()
+    }
+
+    pub(super) fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    /// The bookkeeping, which whoever panicked left whole.
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for BlockPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("BlockPool").field(&self.counts()).finish()
+    }
+}

@@ -1,0 +1,32 @@
+//! The draft model's memory for keys and values.
+
+use espalier_model::{BlockPool, DraftModel, KvCache, ModelError, PoolFault};
+use espalier_service_kit::Bytes;
+use espalier_speculation::{MAX_TREE_NODES, Token};
+
+use super::past::Past;
+use crate::config::Config;
+
+/// The memory that all sequences share.
+pub(crate) struct Memory(BlockPool);
+
+impl Memory {
+    /// As much as was given, or enough for all sequences at their longest, if the machine can spare it.
+    pub(crate) fn new(model: &DraftModel, config: &Config) -> Result<Self, ModelError> {
+        let decoder = model.decoder();
+        let longest = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max.get()));
+        Ok(Self(decoder.block_pool(Bytes::budget(config.kv_memory, longest).0)?))
+    }
+
+    /// A cache for a sequence of `committed` and at most `max_tokens` more, with all the blocks that it may come to need.
+    /// It begins with what is known of the committed tokens.
+    pub(crate) fn open(
+        &self,
+        model: &DraftModel,
+        committed: &[Token],
+        max_tokens: usize,
+    ) -> Result<KvCache, PoolFault> {
+        let positions = committed.len().saturating_add(max_tokens).saturating_add(MAX_TREE_NODES);
+        self.0.open(positions, Past::shareable(model, committed))
+    }
+}

@@ -1,0 +1,271 @@
+//! Memory for keys and values: who gets some, who shares it, and that all of it comes back. The engine's turns are run
+//! by hand.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
+use espalier_proto::{NumberedTree, Open, Outcome, SequenceId, Tap, VerifierEvent};
+use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::sequences::Sequences;
+use super::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply, batch};
+use crate::admission::Admission;
+use crate::error::VerifierError;
+
+/// The largest tree, in nodes.
+const TREE: usize = 20;
+
+/// An engine without a thread.
+struct Bench {
+    loaded: Loaded,
+    sequences: Sequences,
+    admission: Admission,
+    keys: Key,
+}
+
+/// A sequence that was opened.
+struct Stream {
+    key: Key,
+    replies: mpsc::Receiver<Reply>,
+    rounds: u64,
+}
+
+impl Stream {
+    fn reply(&mut self) -> Reply {
+        self.replies.try_recv().unwrap()
+    }
+
+    /// How much of the prompt was there already.
+    fn reused(&mut self) -> usize {
+        match self.reply().unwrap() {
+            VerifierEvent::Opened { reused_prefix } => reused_prefix,
+            other => panic!("{other:?} came first"),
+        }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        match self.reply().unwrap() {
+            VerifierEvent::Outcome(outcome) => outcome,
+            other => panic!("{other:?} came where an outcome was due"),
+        }
+    }
+}
+
+impl Bench {
+    /// With memory for so many blocks.
+    fn new(blocks: usize) -> Self {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/model/tests/golden/qwen3");
+        let decoder = Decoder::load(&Checkpoint::open(folder).unwrap(), &LoadOptions::default()).unwrap();
+        let block = decoder.block_pool(decoder.context_bytes()).unwrap().block_bytes();
+        let blocks = decoder.block_pool(blocks * block).unwrap();
+        let loaded = Loaded { decoder: Arc::new(decoder), work: Workspace::new(1), blocks, tree_nodes_max: TREE };
+        Self { sequences: Sequences::new(&loaded), loaded, admission: Admission::new(64), keys: 0 }
+    }
+
+    fn open(&mut self, open: Open) -> Stream {
+        let (sender, replies) = mpsc::channel(REPLIES_MAX);
+        self.keys += 1;
+        let opening = Opening { open, replies: sender, place: self.admission.admit().unwrap() };
+        self.sequences.take(Command::Open(self.keys, Box::new(opening)));
+        Stream { key: self.keys, replies, rounds: 0 }
+    }
+
+    fn submit(&mut self, stream: &mut Stream, tree: Tree) {
+        let numbered = NumberedTree { round: stream.rounds, tree: CandidateTree::from(tree) };
+        stream.rounds += 1;
+        self.sequences.take(Command::Verify(stream.key, Job { numbered, arrived: Instant::now() }));
+    }
+
+    /// Runs all that waits.
+    fn run(&mut self) {
+        while self.sequences.have_work() {
+            self.turn();
+        }
+    }
+
+    fn turn(&mut self) {
+        batch::turn(&self.loaded.decoder, &mut self.loaded.work, &mut self.sequences);
+    }
+
+    /// The outcome of a tree.
+    fn round(&mut self, stream: &mut Stream, tree: Tree) -> Outcome {
+        self.submit(stream, tree);
+        self.run();
+        stream.outcome()
+    }
+
+    /// Plain decoding until the sequence ends.
+    fn finish(&mut self, stream: &mut Stream) -> Vec<Token> {
+        let mut text = Vec::new();
+        loop {
+            let outcome = self.round(stream, Tree::new());
+            text.extend(outcome.tokens);
+            if outcome.finish.is_some() {
+                return text;
+            }
+        }
+    }
+
+    fn close(&mut self, stream: &Stream) {
+        self.sequences.take(Command::Close(stream.key));
+    }
+
+    fn counts(&self) -> BlockCounts {
+        self.loaded.blocks.counts()
+    }
+
+    /// Everything has come back.
+    fn is_idle(&self) -> bool {
+        (self.counts().held, self.counts().promised) == (0, 0)
+    }
+}
+
+fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
+    Open {
+        sequence: SequenceId::from(id),
+        committed: committed.to_vec(),
+        generated: 0,
+        sampling: Sampling::greedy(),
+        max_tokens,
+        stop_tokens: vec![],
+        logprobs: None,
+        tap: None,
+    }
+}
+
+/// A text of so many tokens.
+fn text(tokens: usize) -> Vec<Token> {
+    (0..tokens as Token).map(|i| i * i * 7 % 491 + 3).collect()
+}
+
+#[test]
+fn sequences_that_begin_alike_share_blocks_and_say_the_same() {
+    let mut bench = Bench::new(32);
+    let prompt = text(200);
+    let mut first = bench.open(open(1, &prompt, 40));
+    assert_eq!(first.reused(), 0);
+    bench.run();
+    // 200 + 40 positions and a tree need five blocks; three are full, and the root waits in the fourth.
+    assert_eq!(bench.counts(), BlockCounts { total: 32, held: 4, promised: 1, lingering: 0 });
+
+    let mut second = bench.open(open(2, &prompt, 40));
+    assert_eq!(second.reused(), 192);
+    bench.run();
+    assert_eq!(bench.counts(), BlockCounts { total: 32, held: 5, promised: 2, lingering: 0 });
+
+    let answer = bench.finish(&mut first);
+    assert_eq!(bench.finish(&mut second), answer);
+    assert!(bench.is_idle());
+
+    // What has ended can be taken up where it ended, and a new turn of a conversation goes on from there.
+    let turn = [&prompt[..], &answer, &text(30)].concat();
+    let mut third = bench.open(open(3, &turn, 5));
+    assert_eq!(third.reused(), prompt.len() + answer.len() - 1);
+    let mut alone = Bench::new(32);
+    let mut expected = alone.open(open(3, &turn, 5));
+    assert_eq!(expected.reused(), 0);
+    assert_eq!(bench.finish(&mut third), alone.finish(&mut expected));
+}
+
+#[test]
+fn the_root_is_run_even_if_all_of_the_text_is_known() {
+    let mut bench = Bench::new(32);
+    let prompt = text(128);
+    let mut first = bench.open(open(1, &[&prompt[..], &[5]].concat(), 4));
+    bench.run();
+    bench.close(&first);
+    let mut again = bench.open(open(2, &prompt, 4));
+    assert_eq!((first.reused(), again.reused()), (0, 127));
+    assert_eq!(bench.finish(&mut again).len(), 4);
+}
+
+#[test]
+fn where_states_are_wanted_nothing_is_reused() {
+    let mut bench = Bench::new(32);
+    let prompt = text(150);
+    let mut first = bench.open(open(1, &prompt, 4));
+    assert_eq!(first.reused(), 0);
+    bench.finish(&mut first);
+    let mut tapped = bench.open(Open { tap: Some(Tap { layer: 2, width: 64 }), ..open(2, &prompt, 4) });
+    assert_eq!(tapped.reused(), 0);
+    assert_eq!(bench.round(&mut tapped, Tree::new()).states.unwrap().rows(), 150);
+}
+
+#[test]
+fn who_finds_no_memory_is_refused_before_anything_is_computed() {
+    let mut bench = Bench::new(8);
+    let held = bench.open(open(1, &text(200), 37));
+    // 300 + 1 positions and a tree.
+    let mut refused = bench.open(open(2, &text(300), 1));
+    let full = PoolFault::Full { needed: 5, free: 4, total: 8 };
+    assert_eq!(refused.reply(), Err(VerifierError::Memory(full)));
+    let mut small = Bench::new(5);
+    let mut hopeless = small.open(open(3, &text(300), 1));
+    assert!(hopeless.reused() == 0 && small.counts().promised == 5);
+    let mut hopeless = small.open(open(4, &text(301), 1));
+    let never = PoolFault::TooSmall { needed: 6, total: 5 };
+    assert_eq!(hopeless.reply(), Err(VerifierError::Memory(never)));
+
+    // Prefixes that linger make room.
+    bench.run();
+    bench.close(&held);
+    assert!(bench.is_idle() && bench.counts().lingering > 3);
+    let mut fits = bench.open(open(2, &[&[9], &text(399)[..]].concat(), 30));
+    assert_eq!(fits.reused(), 0);
+    assert!(!bench.finish(&mut fits).is_empty());
+}
+
+#[test]
+fn whoever_is_admitted_can_finish_however_large_its_trees_are() {
+    let mut bench = Bench::new(9);
+    let mut streams: Vec<Stream> = Vec::new();
+    for id in 0..9 {
+        let mut stream = bench.open(open(id, &text(100 + id as usize)[id as usize..], 50));
+        match stream.reply() {
+            Ok(_) => streams.push(stream),
+            Err(fault) => assert!(matches!(fault, VerifierError::Memory(PoolFault::Full { .. }))),
+        }
+    }
+    assert_eq!((streams.len(), bench.counts().promised), (3, 9));
+    let largest = || {
+        let mut tree = Tree::new();
+        for node in 0..TREE {
+            tree.push(node, 1, 0.5).unwrap();
+        }
+        tree
+    };
+    while !streams.is_empty() {
+        streams.iter_mut().for_each(|stream| bench.submit(stream, largest()));
+        bench.run();
+        streams.retain_mut(|stream| stream.outcome().finish.is_none());
+    }
+    assert!(bench.is_idle());
+}
+
+#[test]
+fn however_a_sequence_ends_its_memory_comes_back() {
+    let mut bench = Bench::new(32);
+    let prompt = text(100);
+    let (mut closed, mut again) = (bench.open(open(1, &prompt, 20)), bench.open(open(2, &prompt[1..], 20)));
+    let (left, unread) = (bench.open(open(3, &prompt[2..], 20)), bench.open(open(4, &prompt[3..], 20)));
+    bench.close(&unread);
+    bench.run();
+    assert_eq!((closed.reused(), again.reused()), (0, 0));
+    bench.round(&mut closed, Tree::new());
+    bench.close(&closed);
+    // Nobody waits for its outcomes any more.
+    drop(left);
+    bench.turn();
+    let mut taken = bench.open(open(2, &prompt[1..], 20));
+    assert_eq!(taken.reused(), 98);
+    assert_eq!(again.reply(), Err(VerifierError::TakenOver { sequence: SequenceId::from(2) }));
+    assert_eq!(bench.counts().held + bench.counts().promised, 3);
+    assert_eq!(bench.finish(&mut taken).len(), 20);
+    assert!(bench.is_idle());
+    // Of three texts a full block and what follows it; of the one that went on, the end that it had before as well.
+    assert_eq!(bench.counts().lingering, 3 * 2 + 1);
+}
