@@ -114,7 +114,9 @@ impl Config {
 impl From<Args> for Config {
     fn from(args: Args) -> Self {
         let name = args.name.unwrap_or_else(|| Self::default_name(&args.model, args.layers));
-        let Args { model, target_model, layers, thresholds, predictors, listen, threads, sequences_max, kv_memory, .. } = args;
+        let Args {
+            model, target_model, layers, thresholds, predictors, listen, threads, sequences_max, kv_memory, ..
+        } = args;
         Self { model, target_model, layers, thresholds, predictors, name, listen, threads, sequences_max, kv_memory }
     }
 }

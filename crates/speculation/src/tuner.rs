@@ -202,7 +202,8 @@ impl ThresholdTuner {
 
     /// Has the fastest of those that are tried first be the best.
     fn lead(&mut self) {
-        let Some(fastest) = (0..self.others.len()).max_by(|&a, &b| self.others[a].value().total_cmp(&self.others[b].value()))
+        let Some(fastest) =
+            (0..self.others.len()).max_by(|&a, &b| self.others[a].value().total_cmp(&self.others[b].value()))
         else {
             return;
         };

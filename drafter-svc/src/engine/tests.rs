@@ -9,8 +9,8 @@ use espalier_service_kit::Bytes;
 use espalier_speculation::Token;
 use futures::future::join_all;
 
-use super::{Exits, Memory};
 use super::testing::{Bench, edd, outcome, sorted, states, target, text};
+use super::{Exits, Memory};
 use crate::config::Config;
 
 #[tokio::test]

@@ -97,10 +97,10 @@ impl Prefixes {
         Ok(())
     }
 
-    /// Somebody holds `block`; tells whether nobody did.
-    pub(super) fn hold(&mut self, block: BlockId) -> bool {
+    /// Somebody holds `block`.
+    pub(super) fn hold(&mut self, block: BlockId) {
         let since = self.known.get_mut(&block).and_then(|known| known.lingers_since.take());
-        since.is_some_and(|since| self.lingering.remove(&since).is_some())
+        since.and_then(|since| self.lingering.remove(&since));
     }
 
     /// Whether nobody holds `block`.

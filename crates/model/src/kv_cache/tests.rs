@@ -138,7 +138,7 @@ fn what_is_not_a_path_or_does_not_fit_is_refused() {
     assert_eq!((cache.committed(), cache.tail_len()), (0, 3));
 }
 
-/// What `tags` of a chain that was run and kept.
+/// Runs a chain of tokens, which are their own tags, and keeps it.
 fn filled(cache: &mut KvCache, tokens: &[u32]) {
     for &token in tokens {
         append(cache, None, token as f32);
