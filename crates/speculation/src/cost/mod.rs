@@ -147,7 +147,7 @@ impl CostModel {
     /// The draft levels of one round, in any order, took so long over so many nodes.
     ///
     /// Those over equally many nodes count once, by their mean: a hiccup of the machine meets several levels in a row, and
-    /// says nothing of the next round's. What is far above the others counts as [`HICCUP`] times the middle one.
+    /// says nothing of the next round's. What is far above the others counts as three times the middle one.
     pub fn observe_levels(&mut self, levels: &mut [(usize, Duration)]) {
         levels.sort_unstable();
         for same in levels.chunk_by(|a, b| a.0 == b.0) {
