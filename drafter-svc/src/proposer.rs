@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use espalier_proto::{Fault, FaultKind, Party};
+use espalier_proto::{Fault, FaultKind, Outcome, Party};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{Limits, RoundTime};
 
@@ -143,7 +143,7 @@ impl Proposer for EngineProposer {
         let Feedback { tree, outcome } = *feedback;
         if self.rest.end_round() {
             if let Some(took) = self.plain.end() {
-                drafting.costs.observe_plain(took);
+                drafting.costs.observe_plain(took, outcome.load);
             }
             return Ok(drafting.append(outcome)?);
         }
@@ -153,7 +153,9 @@ impl Proposer for EngineProposer {
             let took = self.begun.elapsed();
             drafting.observe_round(outcome, took);
             let elapsed = took.saturating_sub(drafting.steps_took);
-            drafting.costs.observe_verification(tree.len(), RoundTime { elapsed, compute: outcome.compute });
+            let &Outcome { compute, queue, load, .. } = outcome;
+            let took = RoundTime { elapsed, compute, queue, load };
+            drafting.costs.observe_verification(tree.len(), took);
         }
         Ok(drafting.apply(outcome)?)
     }

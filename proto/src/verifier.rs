@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Logprobs, Sampling, Token};
+use espalier_speculation::{FinishReason, Logprobs, PassLoad, Sampling, Token};
 
 use crate::common::{
     SequenceBounds, SequenceId, read_finish, read_logprobs, read_logprobs_asked, read_sampling, required, wire_count,
@@ -99,6 +99,8 @@ pub struct Outcome {
     pub compute: Duration,
     /// Time the tree waited for it.
     pub queue: Duration,
+    /// With whom the tree shared that pass; all 0 if the verifier does not say.
+    pub load: PassLoad,
     /// The hidden states of positions in a row that became known with it, if they were asked for.
     pub states: Option<HiddenStates>,
 }
@@ -176,6 +178,9 @@ fn write_outcome(outcome: Outcome) -> pb::Outcome {
         finish: write_finish(outcome.finish),
         compute_us: wire_micros(outcome.compute),
         queue_us: wire_micros(outcome.queue),
+        pass_rows: wire_count(outcome.load.rows),
+        pass_trees: wire_count(outcome.load.trees),
+        open_sequences: wire_count(outcome.load.open),
         hidden_states: outcome.states.map(Into::into),
     }
 }
@@ -197,8 +202,10 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
     if !whole || !downwards {
         return Err(WireError::Outcome { path: wire.path, tokens: wire.tokens });
     }
+    let [rows, trees, open] = [wire.pass_rows, wire.pass_trees, wire.open_sequences].map(|count| count as usize);
     Ok(Outcome {
         round: wire.round,
+        load: PassLoad { rows, trees, open },
         logprobs: read_logprobs(wire.logprobs, wire.tokens.len())?,
         path: wire.path.into_iter().map(|node| node as usize).collect(),
         tokens: wire.tokens,
@@ -244,6 +251,7 @@ mod tests {
             finish: None,
             compute: Duration::from_micros(1500),
             queue: Duration::from_micros(20),
+            load: PassLoad { rows: 40, trees: 4, open: 6 },
             states: Some(states(2, 3)),
         }
     }

@@ -147,7 +147,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use espalier_proto::{Grant, Outcome};
-    use espalier_speculation::{Acceptance, CandidateTree, NgramLimits, Token, Tree, commit, walk};
+    use espalier_speculation::{Acceptance, CandidateTree, NgramLimits, PassLoad, Token, Tree, commit, walk};
     use proptest::prelude::*;
 
     use super::*;
@@ -194,6 +194,7 @@ mod tests {
                 finish: committed.finish,
                 compute: Duration::from_micros(5),
                 queue: Duration::ZERO,
+                load: PassLoad::default(),
                 states: None,
             }
         }

@@ -84,7 +84,7 @@ mod tests {
     use std::time::Duration;
 
     use espalier_proto::Outcome;
-    use espalier_speculation::{CandidateTree, Tree};
+    use espalier_speculation::{CandidateTree, PassLoad, Tree};
 
     use super::*;
 
@@ -117,7 +117,8 @@ mod tests {
 
     fn accepting(path: Vec<usize>) -> Outcome {
         let (compute, queue) = (Duration::ZERO, Duration::ZERO);
-        Outcome { round: 0, path, tokens: vec![], logprobs: vec![], finish: None, compute, queue, states: None }
+        let load = PassLoad::default();
+        Outcome { round: 0, path, tokens: vec![], logprobs: vec![], finish: None, compute, queue, load, states: None }
     }
 
     #[tokio::test]

@@ -93,6 +93,8 @@ mod tests {
 
     use std::time::Duration;
 
+    use espalier_speculation::PassLoad;
+
     use super::*;
 
     fn tree() -> Tree {
@@ -112,6 +114,7 @@ mod tests {
             finish: None,
             compute: Duration::ZERO,
             queue: Duration::ZERO,
+            load: PassLoad::default(),
             states: None,
         }
     }

@@ -53,7 +53,7 @@ mod tests {
     use std::time::Duration;
 
     use espalier_proto::{SequenceId, Tap};
-    use espalier_speculation::Sampling;
+    use espalier_speculation::{PassLoad, Sampling};
 
     use super::*;
 
@@ -82,7 +82,8 @@ mod tests {
     fn outcome(tokens: usize, states: Option<HiddenStates>) -> Outcome {
         let (compute, queue) = (Duration::ZERO, Duration::ZERO);
         let (path, tokens) = ((1..tokens).collect(), vec![5; tokens]);
-        Outcome { round: 0, path, tokens, logprobs: vec![], finish: None, compute, queue, states }
+        let load = PassLoad::default();
+        Outcome { round: 0, path, tokens, logprobs: vec![], finish: None, compute, queue, load, states }
     }
 
     #[test]

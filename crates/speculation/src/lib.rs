@@ -54,7 +54,7 @@ pub use accept::{
 pub use acceptance::{Acceptance, UnknownAcceptance};
 pub use candidate_tree::{AcceptError, CandidateTree};
 pub use candidates::{CandidateError, Candidates, Shape};
-pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve, RoundTime};
+pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve, PassLoad, RoundTime};
 pub use distribution::{Distribution, DistributionError, PROBABILITY_SUM_SLACK};
 pub use draft::{Draft, Expansion};
 pub use drawing::{DRAFT_TOKENS_MAX, DrawError, Drawing, draw_candidates, draw_distinct};

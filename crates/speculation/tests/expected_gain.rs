@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use espalier_speculation::{
-    Candidates, CostModel, Curve, Grower, Limits, RoundStart, RoundTime, Sampler, Sampling, Token, Tree, commit,
-    gumbel, parse_policy, walk,
+    Candidates, CostModel, Curve, Grower, Limits, PassLoad, RoundStart, RoundTime, Sampler, Sampling, Token, Tree,
+    commit, gumbel, parse_policy, walk,
 };
 
 const VOCAB: Token = 40;
@@ -135,9 +135,9 @@ impl<'a> Run<'a> {
         let tree = grower.finish().tree;
         let compute = self.spend(self.machine.compute.at(tree.len()));
         let elapsed = compute + self.spend(self.machine.way_ms);
-        let took = RoundTime { elapsed, compute };
+        let took = RoundTime::alone(elapsed, compute);
         if tree.is_empty() {
-            self.costs.observe_plain(elapsed);
+            self.costs.observe_plain(elapsed, PassLoad::default());
         } else {
             self.costs.observe_verification(tree.len(), took);
         }

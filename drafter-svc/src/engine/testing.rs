@@ -14,7 +14,7 @@ use espalier_model::{
 };
 use espalier_proto::{HiddenStates, Outcome};
 use espalier_round::Proposed;
-use espalier_speculation::{CostModel, Limits, Sampling, Token, parse_policy};
+use espalier_speculation::{CostModel, Limits, PassLoad, Sampling, Token, parse_policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -149,6 +149,7 @@ pub(crate) fn outcome(text: &[Token], known: usize, states: HiddenStates) -> Out
         finish: None,
         compute: Duration::ZERO,
         queue: Duration::ZERO,
+        load: PassLoad::default(),
         states: Some(states),
     }
 }

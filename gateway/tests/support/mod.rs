@@ -20,7 +20,9 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{bind, channel};
-use espalier_speculation::{ExitThresholds, NgramLimits, Sampling, StopStrings, Token, TreeBounds, commit, walk};
+use espalier_speculation::{
+    ExitThresholds, NgramLimits, PassLoad, Sampling, StopStrings, Token, TreeBounds, commit, walk,
+};
 use espalier_text::Tokenizer;
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::mpsc;
@@ -168,6 +170,7 @@ impl ToySequence {
             finish: committed.finish,
             compute: Duration::from_micros(10),
             queue: Duration::ZERO,
+            load: PassLoad::default(),
             states: None,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use espalier_model::{Decoder, Depth, Logits, ModelError, Output, Row, Segment, Workspace};
+use espalier_speculation::PassLoad;
 use tokio::time::Instant;
 
 use super::sequences::{Sequence, Sequences};
@@ -99,19 +100,22 @@ fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usi
 
 /// Runs the plans in one pass, answers, and returns the sequences that ended.
 fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Vec<Key> {
+    let open = sequences.len();
+    let trees = plans.values().filter(|plan| plan.job.is_some()).count();
     let mut running: Vec<(Key, &mut Sequence, Plan)> =
         sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
     let taps = tapped_layers(&running);
+    let load = PassLoad { rows: running.iter().map(|(_, _, plan)| plan.rows.len()).sum(), trees, open };
     let begun = Instant::now();
     let pass = forward(decoder, work, &mut running, &taps);
-    let timing = Timing { begun, compute: begun.elapsed() };
+    let timing = Timing { begun, compute: begun.elapsed(), load };
     let pass = pass.map_err(VerifierError::from);
     let mut ended = Vec::new();
     for (segment, (key, sequence, plan)) in running.into_iter().enumerate() {
         let answered = match &pass {
             Ok(output) => {
                 let tap = sequence.tapped_layer().and_then(|layer| taps.iter().position(|tap| *tap == layer));
-                answer(sequence, plan, &Found { output, segment, tap }, timing)
+                answer(sequence, plan, &Found { output, segment, tap }, &timing)
             }
             Err(error) => Err(error.clone()),
         };
@@ -167,15 +171,16 @@ fn forward<'w>(
     decoder.forward(work, &mut segments, Depth { exit_after: None, taps })
 }
 
-/// When a pass began, and how long it took.
+/// When a pass began, how long it took, and for how many.
 #[derive(Debug, Clone, Copy)]
-struct Timing {
+pub(super) struct Timing {
     begun: Instant,
-    compute: Duration,
+    pub(super) compute: Duration,
+    pub(super) load: PassLoad,
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.
-fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, timing: Timing) -> Result<bool, VerifierError> {
+fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, timing: &Timing) -> Result<bool, VerifierError> {
     let Some(job) = plan.job else {
         let read: Vec<usize> = (0..plan.rows.len()).collect();
         sequence.cache().keep_path(&read)?;
@@ -185,6 +190,6 @@ fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, timing: Timing
     let decision = sequence.decide(&job.numbered, found)?;
     let ends = decision.ends();
     let queue = timing.begun.saturating_duration_since(job.arrived);
-    sequence.reply(Ok(decision.into_event(job.numbered.round, timing.compute, queue)));
+    sequence.reply(Ok(decision.into_event(job.numbered.round, timing, queue)));
     Ok(ends)
 }

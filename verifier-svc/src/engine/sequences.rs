@@ -9,7 +9,7 @@ use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, SequenceId, Veri
 use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
-use super::batch::Found;
+use super::batch::{Found, Timing};
 use super::{Command, Job, Key, Loaded, Opening, Replies, Reply};
 use crate::admission::Place;
 use crate::error::VerifierError;
@@ -45,6 +45,11 @@ impl Sequences {
                 }
             }
         }
+    }
+
+    /// How many are open.
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
     }
 
     /// Whether any sequence has something to run.
@@ -123,7 +128,8 @@ pub(super) struct Sequence {
     tapped: Option<Tapped>,
     jobs: VecDeque<Job>,
     replies: Replies,
-    _place: Place,
+    /// Given back when the sequence ends, before that is told: who hears of the end may come again at once.
+    place: Option<Place>,
 }
 
 /// Hidden states that were asked for.
@@ -150,7 +156,7 @@ impl Sequence {
             tapped: open.tap.map(|tap| Tapped { layer: tap.layer, unsent: HiddenStates::new(0, tap.width) }),
             jobs: VecDeque::new(),
             replies,
-            _place: place,
+            place: Some(place),
         }
     }
 
@@ -224,6 +230,9 @@ impl Sequence {
         self.sampler.push(&tokens);
         self.committed.extend_from_slice(&tokens);
         self.remaining -= tokens.len();
+        if finish.is_some() {
+            self.place = None;
+        }
         let path = walk.path[..accepted].to_vec();
         Ok(Decision { path, tokens, logprobs, finish, states: self.unsent_states() })
     }
@@ -270,8 +279,9 @@ impl Decision {
     }
 
     /// The answer to the tree of `round`, and what it took.
-    pub(super) fn into_event(self, round: u64, compute: Duration, queue: Duration) -> VerifierEvent {
+    pub(super) fn into_event(self, round: u64, timing: &Timing, queue: Duration) -> VerifierEvent {
         let Self { path, tokens, logprobs, finish, states } = self;
-        VerifierEvent::Outcome(Outcome { round, path, tokens, logprobs, finish, compute, queue, states })
+        let &Timing { compute, load, .. } = timing;
+        VerifierEvent::Outcome(Outcome { round, path, tokens, logprobs, finish, compute, queue, load, states })
     }
 }

@@ -217,3 +217,7 @@ fn questions(arm: &Arm, requests: &[(usize, GenerationRequest)], texts: &[Text])
     };
     requests.iter().zip(texts).map(question).collect()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -62,9 +62,9 @@ impl Curve {
         low + (high - low) * ((nodes - from) / (to - from))
     }
 
-    /// This cost after a way of `way_ms`.
-    pub(super) fn after(mut self, way_ms: f64) -> Self {
-        self.points[..self.len].iter_mut().for_each(|point| point.1 += way_ms);
+    /// The cost `ms`, which never falls with the nodes either, through the same numbers of nodes.
+    pub(super) fn mapped(mut self, ms: impl Fn(usize) -> f64) -> Self {
+        self.points[..self.len].iter_mut().for_each(|point| point.1 = ms(point.0 as usize));
         self
     }
 

@@ -4,6 +4,7 @@
 
 mod curve;
 mod fit;
+mod load;
 mod plain;
 mod way;
 
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 pub use curve::{CURVE_POINTS_MAX, Curve};
 use fit::Fit;
+use load::Load;
+pub use load::PassLoad;
 use plain::Plain;
 use way::Way;
 
@@ -23,7 +26,8 @@ pub struct Costs {
     pub verification_ms: f64,
     /// `T_d(w)`: a draft level of `w` nodes.
     pub level: Curve,
-    /// `T_v(n)`: the verification of a tree of `n` nodes, its root not counted.
+    /// `T_v(n)`: the verification of a tree of `n` nodes, its root not counted, if the other sequences of the pass send as
+    /// many.
     pub verification: Curve,
     /// A round of plain decoding; nothing before one was measured. It costs less than `T_v(0)`, for which the target waits
     /// while a draft is made: such rounds follow each other closely or overlap.
@@ -82,12 +86,25 @@ pub struct RoundTime {
     pub elapsed: Duration,
     /// Of which the target computed.
     pub compute: Duration,
+    /// Of which the tree waited for that.
+    pub queue: Duration,
+    /// With whom it shared that.
+    pub load: PassLoad,
+}
+
+impl RoundTime {
+    /// A round whose tree waited for nobody and shared its pass with nobody.
+    pub fn alone(elapsed: Duration, compute: Duration) -> Self {
+        Self { elapsed, compute, queue: Duration::ZERO, load: PassLoad::default() }
+    }
 }
 
 /// A running fit of [`Costs`] to measured durations; old measurements fade.
 ///
-/// `T_v(n) = way + compute(n)`: every outcome tells how long its computing took, so the two are never confused. A
-/// further node costs what the computing says, however far the verifier is and however much that varies.
+/// `T_v(n) = way + (1 + waits) compute(trees (n + 1))`: every outcome tells how long its computing took and for how many
+/// rows and trees, so they are never confused. A further node costs what the computing says, however far the verifier is
+/// and however much that varies; and where trees of other sequences share the pass, it costs what a further node of each
+/// does.
 ///
 /// # Examples
 /// ```
@@ -96,7 +113,7 @@ pub struct RoundTime {
 /// let us = Duration::from_micros;
 /// let mut model = CostModel::default();
 /// model.expect_verification([(1, us(660)), (8, us(1100)), (64, us(7000))]);
-/// model.observe_verification(7, RoundTime { elapsed: us(1400), compute: us(1100) }); // seven nodes and the root
+/// model.observe_verification(7, RoundTime::alone(us(1400), us(1100))); // seven nodes and the root
 /// let costs = model.costs();
 /// assert!((costs.verification.at(7) - 1.4).abs() < 0.01);
 /// assert!((costs.verification.at(63) - 7.3).abs() < 0.2);
@@ -107,6 +124,7 @@ pub struct CostModel {
     compute: Fit,
     /// What a round takes besides.
     way: Way,
+    load: Load,
     plain: Plain,
     /// Rounds with a tree that were measured.
     rounds: u32,
@@ -122,7 +140,7 @@ impl CostModel {
     /// A model that believes the proportions of `prior` until it is measured otherwise.
     pub fn new(prior: &Costs) -> Self {
         let (level, compute) = (Fit::new(&prior.level), Fit::new(&prior.verification));
-        Self { level, compute, way: Way::new(0.0), plain: Plain::default(), rounds: 0 }
+        Self { level, compute, way: Way::new(0.0), load: Load::default(), plain: Plain::default(), rounds: 0 }
     }
 
     /// Starts over with what the drafter measured by itself: draft levels of so many rows.
@@ -163,8 +181,13 @@ impl CostModel {
     pub fn observe_verification(&mut self, nodes: usize, took: RoundTime) {
         if nodes <= NODES_MAX {
             let compute = took.compute.min(took.elapsed);
-            self.compute.add(nodes, compute);
-            self.way.add(ms(took.elapsed - compute));
+            let queue = took.queue.min(took.elapsed - compute);
+            let pass = took.load.or_alone(nodes + 1);
+            if pass.rows <= NODES_MAX {
+                self.compute.add(pass.rows.saturating_sub(1), compute);
+            }
+            self.way.add(ms(took.elapsed - compute - queue));
+            self.load.add(pass, ms(queue) / ms(compute).max(f64::MIN_POSITIVE));
             self.rounds = self.rounds.saturating_add(1);
             if self.knows_empty_trees() {
                 self.plain.compare(self.empty_tree_ms());
@@ -172,10 +195,18 @@ impl CostModel {
         }
     }
 
-    /// Some rounds of plain decoding, which may overlap, took this long on average.
-    pub fn observe_plain(&mut self, took: Duration) {
+    /// Some rounds of plain decoding, which may overlap, took this long on average; the last shared its pass like this.
+    ///
+    /// What they take while others in the pass draft says what they take if nobody does: as much less as the pass is then
+    /// shorter.
+    pub fn observe_plain(&mut self, took: Duration, pass: PassLoad) {
         self.level.rest();
-        self.plain.add(ms(took), self.knows_empty_trees().then(|| self.empty_tree_ms()));
+        let pass = pass.or_alone(1);
+        self.load.opened(pass);
+        let compute = self.compute.curve();
+        let [shared, plain] = [pass.rows, pass.open.max(pass.trees)].map(|rows| compute.at(rows.saturating_sub(1)));
+        let took_ms = ms(took) * (plain / shared.max(f64::MIN_POSITIVE)).min(1.0);
+        self.plain.add(took_ms, self.knows_empty_trees().then(|| self.empty_tree_ms()));
     }
 
     /// Whether what an empty tree costs has been measured well enough to tell of the load.
@@ -183,8 +214,15 @@ impl CostModel {
         self.rounds >= KNOWN_ROUNDS
     }
 
+    /// An empty tree, if nobody drafts.
     fn empty_tree_ms(&self) -> f64 {
-        self.way.ms() + self.compute.curve().at(0)
+        self.way.ms() + self.compute.curve().at(self.load.nodes_of_plain())
+    }
+
+    /// The cost of trees by their nodes, if all in a pass send as many.
+    fn verification(&self) -> Curve {
+        let compute = self.compute.curve();
+        compute.mapped(|nodes| self.way.ms() + self.load.passes() * compute.at(self.load.nodes(nodes)))
     }
 
     /// The costs as they stand.
@@ -193,7 +231,7 @@ impl CostModel {
             level_ms: self.level.mean_ms(),
             verification_ms: self.way.ms() + self.compute.mean_ms(),
             level: self.level.curve(),
-            verification: self.compute.curve().after(self.way.ms()),
+            verification: self.verification(),
             plain_ms: self.plain.ms(self.empty_tree_ms()),
         }
     }
@@ -248,7 +286,7 @@ mod tests {
 
     /// A round whose way takes `way_ms`.
     fn round(way_ms: f64, compute: Duration) -> RoundTime {
-        RoundTime { elapsed: ms(way_ms) + compute, compute }
+        RoundTime::alone(ms(way_ms) + compute, compute)
     }
 
     fn seeded() -> CostModel {
@@ -329,7 +367,7 @@ mod tests {
     fn plain_rounds_have_a_time_of_their_own_that_follows_the_load() {
         let mut model = seeded();
         rounds(&mut model, (2.0, 1.0), &[4], 50);
-        (0..50).for_each(|_| model.observe_plain(ms(0.67)));
+        (0..50).for_each(|_| model.observe_plain(ms(0.67), PassLoad::default()));
         let found = model.costs();
         assert!(
             (found.plain_ms.unwrap() - 0.67).abs() < 1e-9 && (found.verification.at(4) - 2.9).abs() < 0.2,
@@ -337,6 +375,36 @@ mod tests {
         );
         rounds(&mut model, (6.0, 3.0), &[4], 200);
         assert!((model.costs().plain_ms.unwrap() / 0.67 - 3.0).abs() < 0.3);
+    }
+
+    /// A round of a tree of `nodes` among 16 sequences, half of which have such a tree in each pass.
+    fn crowded(model: &mut CostModel, nodes: usize) {
+        let (trees, open) = (8, 16);
+        let rows = trees * (nodes + 1);
+        let compute = ms(medium(0.0, 1.0).at(rows - 1));
+        let load = PassLoad { rows, trees, open };
+        model.observe_verification(nodes, RoundTime { elapsed: ms(0.2) + 2 * compute, compute, queue: compute, load });
+    }
+
+    #[test]
+    fn among_other_trees_a_node_costs_what_one_of_each_of_them_does() {
+        let (mut model, exact) = (seeded(), medium(0.0, 1.0));
+        (0..200).for_each(|_| crowded(&mut model, 3));
+        let found = model.costs().verification;
+        for nodes in [0, 1, 3, 7] {
+            let expected = 0.2 + 2.0 * exact.at(8 * (nodes + 1) - 1);
+            assert!((found.at(nodes) / expected - 1.0).abs() < 0.15, "{nodes}: {} {expected}", found.at(nodes));
+        }
+    }
+
+    #[test]
+    fn plain_rounds_among_trees_tell_what_they_take_if_nobody_drafts() {
+        let (mut model, exact) = (seeded(), medium(0.0, 1.0));
+        (0..200).for_each(|_| crowded(&mut model, 7));
+        let pass = PassLoad { rows: 64, trees: 8, open: 16 };
+        (0..50).for_each(|_| model.observe_plain(ms(exact.at(63)), pass));
+        let plain = model.costs().plain_ms.unwrap();
+        assert!((plain / exact.at(15) - 1.0).abs() < 0.15, "{plain} {}", exact.at(15));
     }
 
     #[test]
@@ -381,7 +449,7 @@ mod tests {
         model.expect_levels(SMALL.map(|(rows, exact)| (rows, ms(exact))));
         (0..20).for_each(|_| model.observe_levels(&mut [(1, ms(5.0))]));
         assert!(model.costs().ratio() > 1.0);
-        (0..1000).for_each(|_| model.observe_plain(ms(0.86)));
+        (0..1000).for_each(|_| model.observe_plain(ms(0.86), PassLoad::default()));
         assert!(model.costs().ratio() < 0.5);
     }
 
@@ -412,8 +480,8 @@ mod tests {
             let mut model = CostModel::default();
             for (nodes, elapsed, compute) in measured {
                 let (elapsed, compute) = (Duration::from_nanos(elapsed), Duration::from_nanos(compute));
-                let took = RoundTime { elapsed, compute };
-                if nodes % 3 == 0 { model.observe_plain(took.elapsed) } else { model.observe_verification(nodes, took) }
+                let took = RoundTime::alone(elapsed, compute);
+                if nodes % 3 == 0 { model.observe_plain(took.elapsed, took.load) } else { model.observe_verification(nodes, took) }
             }
             let costs = model.costs();
             let curve = costs.verification;
