@@ -13,7 +13,8 @@
 //! expected to add, alone or with those below it, pays for it. PCT's ratio and OPT-Tree's budget
 //! approximate the same trade; here every term is measured: `T_d` and `T_v` by the cost model, the
 //! chance of a node from how often such nodes were accepted, and the next level from what levels
-//! of its depth lately held. Where no tree pays, none is drafted, but for a probe now and then.
+//! of its depth lately held. Where rounds with a draft lately made less of their time than plain
+//! decoding does, nothing is drafted, but for a probe now and then.
 
 mod acceptance;
 mod followers;
