@@ -150,15 +150,25 @@ pub(crate) struct Generate {
     pub(crate) json: bool,
 }
 
-/// How tokens are drafted and chosen.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Decoding {
+/// How long answers are, and whether they are drawn.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Answers {
     /// Most tokens of an answer.
     #[arg(long, default_value_t = 128, value_name = "N")]
     pub(crate) max_tokens: u32,
     /// 0 takes the most probable token; above, tokens are drawn.
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
     pub(crate) temperature: f64,
+    /// The same seed gives the same texts.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+}
+
+/// How tokens are drafted and chosen.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Decoding {
+    #[command(flatten)]
+    pub(crate) answers: Answers,
     /// Draw from the so many most probable tokens only; 0 is all.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) top_k: u32,
@@ -170,9 +180,6 @@ pub(crate) struct Decoding {
     pub(crate) min_p: f64,
     #[command(flatten)]
     pub(crate) shaping: ShapingArgs,
-    /// The same seed gives the same text.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) seed: u64,
     /// How drafted tokens are accepted above temperature 0: `coupled` keeps the text of plain decoding with the same seed;
     /// `rejection` keeps its distribution only, with policies that do not choose among drawn tokens. At temperature 0 both
     /// are greedy decoding.
@@ -220,22 +227,19 @@ fn logit_bias(text: &str) -> Result<(Token, f64), String> {
 }
 
 impl Decoding {
-    /// What a measurement asks for, everything else as usual.
-    pub(crate) fn of(answers: &Answers) -> Self {
-        let &Answers { max_tokens, temperature, seed } = answers;
-        Self { temperature, seed, ..Self::greedy(max_tokens) }
-    }
-
     /// Greedy decoding of at most `max_tokens`, everything else as usual.
     pub(crate) fn greedy(max_tokens: u32) -> Self {
+        Self::of(Answers { max_tokens, temperature: 0.0, seed: 0 })
+    }
+
+    /// What a measurement asks for, everything else as usual.
+    pub(crate) fn of(answers: Answers) -> Self {
         Self {
-            max_tokens,
-            temperature: 0.0,
+            answers,
             top_k: 0,
             top_p: 1.0,
             min_p: 0.0,
             shaping: ShapingArgs::default(),
-            seed: 0,
             acceptance: Acceptance::Coupled,
             policy: None,
             drafter: None,
@@ -293,20 +297,6 @@ pub(crate) struct Decode {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// What answers a measurement asks for.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Answers {
-    /// Most tokens of an answer.
-    #[arg(long, default_value_t = 128, value_name = "N")]
-    pub(crate) max_tokens: u32,
-    /// 0 takes the most probable token; above, tokens are drawn with noise that the drafter shares.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true, value_name = "X")]
-    pub(crate) temperature: f64,
-    /// The same seed gives the same texts.
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(crate) seed: u64,
 }
 
 #[derive(Debug, clap::Args)]

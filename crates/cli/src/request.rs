@@ -36,7 +36,7 @@ pub(crate) fn request(
     Ok(GenerationRequest {
         target: target.to_owned(),
         prompt,
-        max_tokens: decoding.max_tokens as usize,
+        max_tokens: decoding.answers.max_tokens as usize,
         sampling,
         seeded: true,
         stop_tokens: Vec::new(),
@@ -49,13 +49,13 @@ pub(crate) fn request(
 }
 
 fn sampling(decoding: &Decoding) -> Result<Sampling, SamplingError> {
-    let shaping = &decoding.shaping;
+    let Decoding { answers, shaping, .. } = decoding;
     let penalties = Penalties {
         repetition: shaping.repetition_penalty,
         presence: shaping.presence_penalty,
         frequency: shaping.frequency_penalty,
     };
-    let sampling = Sampling::new(decoding.temperature, decoding.top_k as usize, decoding.top_p, decoding.seed)?;
+    let sampling = Sampling::new(answers.temperature, decoding.top_k as usize, decoding.top_p, answers.seed)?;
     let shaping = Shaping::new(penalties, shaping.logit_bias.iter().copied())?;
     Ok(sampling.with_min_p(decoding.min_p)?.with_shaping(shaping).with_acceptance(decoding.acceptance))
 }

@@ -41,20 +41,20 @@ impl Bytes {
     pub fn budget(given: Option<Self>, wanted: Self) -> Self {
         given.unwrap_or_else(|| {
             let told = std::fs::read_to_string("/proc/meminfo").ok();
-            wanted.spared(told.as_deref().and_then(available))
+            wanted.spared(told.as_deref().and_then(|told| Self::told(told, "MemAvailable:")))
         })
+    }
+
+    /// The amount in a line of what Linux tells, like `VmHWM:    1234 kB`.
+    pub fn told(lines: &str, name: &str) -> Option<Self> {
+        let amount = lines.lines().find_map(|line| line.strip_prefix(name))?;
+        let kibibytes = amount.trim().strip_suffix("kB")?.trim_end().parse::<usize>().ok()?;
+        kibibytes.checked_mul(1 << 10).map(Self)
     }
 
     fn spared(self, available: Option<Self>) -> Self {
         available.map_or(self, |Self(available)| self.min(Self(available / 2)))
     }
-}
-
-/// What Linux tells of the memory that new programs can have.
-fn available(meminfo: &str) -> Option<Bytes> {
-    let amount = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes = amount.trim().strip_suffix("kB")?.trim_end().parse::<usize>().ok()?;
-    kibibytes.checked_mul(1 << 10).map(Bytes)
 }
 
 #[cfg(test)]
@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn no_more_is_spared_than_half_of_what_there_is() {
         let told = "MemTotal:       24540000 kB\nMemAvailable:   20000000 kB\n";
-        assert_eq!(available(told), Some(Bytes(20_000_000 << 10)));
-        assert_eq!(available("MemAvailable: much"), None);
+        assert_eq!(Bytes::told(told, "MemAvailable:"), Some(Bytes(20_000_000 << 10)));
+        assert_eq!((Bytes::told("VmHWM: much kB", "VmHWM:"), Bytes::told(told, "VmHWM:")), (None, None));
         let wanted = Bytes(1000);
         let cases = [(Some(Bytes(3000)), wanted), (Some(Bytes(800)), Bytes(400)), (None, wanted)];
         for (available, budget) in cases {

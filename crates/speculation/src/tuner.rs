@@ -148,9 +148,8 @@ impl ThresholdTuner {
         let place = vec![START; exits.saturating_sub(1)];
         let thresholds = Arc::new(ExitThresholds::new(values(&place), exits)?);
         let draws = Uniforms::new(seed, 0, Side::Tuning);
-        let best = Arm::new(place);
-        let others = if exits > 1 { (0..exits).map(|exit| Arm::new(fixed(exit, exits))).collect() } else { Vec::new() };
-        let turn = (exits > 1).then_some(0);
+        let others: Vec<Arm> = fixed_exits(exits).filter(|fixed| *fixed != place).map(Arm::new).collect();
+        let (best, turn) = (Arm::new(place), (!others.is_empty()).then_some(0));
         let mut tuner = Self { best, others, turn, thresholds, draws, block: 0, begun: 0, trial_at: 0, trials: 0 };
         tuner.begin_block(BLOCK_RUNS_MIN);
         Ok(tuner)
@@ -200,16 +199,18 @@ impl ThresholdTuner {
         }
     }
 
-    /// Has the fastest of those that are tried first be the best.
+    /// Has the fastest of those that are tried first be the best, once both are known.
     fn lead(&mut self) {
-        let Some(fastest) =
-            (0..self.others.len()).max_by(|&a, &b| self.others[a].value().total_cmp(&self.others[b].value()))
-        else {
-            return;
-        };
-        if self.best.value() > 0.0 && self.others[fastest].value() > self.best.value() {
-            self.hold(fastest);
+        let leader = self.best.value();
+        if let Some(faster) = self.fastest(|arm| leader > 0.0 && arm.value() > leader) {
+            self.hold(faster);
         }
+    }
+
+    /// The fastest of those among the others that are `wanted`.
+    fn fastest(&self, wanted: impl Fn(&Arm) -> bool) -> Option<usize> {
+        let others = self.others.iter().enumerate().filter(|(_, arm)| wanted(arm));
+        others.max_by(|(_, a), (_, b)| a.value().total_cmp(&b.value())).map(|(index, _)| index)
     }
 
     /// Has one of the others be the best, and the best one of the others.
@@ -238,10 +239,7 @@ impl ThresholdTuner {
 
     /// Goes over to the neighbour that is better beyond doubt, if there is one: of several, to the fastest.
     fn move_on(&mut self) {
-        let better = (0..self.others.len()).filter(|&i| self.others[i].beats(&self.best, SURE));
-        let Some(better) = better.max_by(|&a, &b| self.others[a].value().total_cmp(&self.others[b].value())) else {
-            return;
-        };
+        let Some(better) = self.fastest(|arm| arm.beats(&self.best, SURE)) else { return };
         self.hold(better);
         self.keep_rivals();
         self.trials = 0;
@@ -300,10 +298,10 @@ fn trial(place: Place) -> Option<TunerRun> {
     Some(TunerRun { place, thresholds: Arc::new(thresholds), trial: true })
 }
 
-/// Where every row leaves after the same one of so many exits.
-fn fixed(exit: usize, exits: usize) -> Place {
+/// For each of so many exits the place where every row leaves after it.
+fn fixed_exits(exits: usize) -> impl Iterator<Item = Place> {
     let never = THRESHOLD_GRID.len() - 1;
-    (0..exits.saturating_sub(1)).map(|at| if at < exit { never } else { 0 }).collect()
+    (0..exits).map(move |exit| (1..exits).map(|next| if next <= exit { never } else { 0 }).collect())
 }
 
 /// The thresholds at a place.
@@ -328,8 +326,7 @@ fn neighbours(place: &[usize]) -> Vec<Place> {
 /// What may be tried beside a place: its neighbours, and every fixed exit.
 fn rivals(place: &[usize]) -> Vec<Place> {
     let mut rivals = neighbours(place);
-    let exits = if place.is_empty() { 0 } else { place.len() + 1 };
-    for fixed in (0..exits).map(|exit| fixed(exit, exits)) {
+    for fixed in fixed_exits(place.len() + 1) {
         if fixed != place && !rivals.contains(&fixed) {
             rivals.push(fixed);
         }

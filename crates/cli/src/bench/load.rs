@@ -41,7 +41,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Load) -> Result<Verdict, Cli
     let levels = levels(args);
     let prompts = mixed(args)?;
     let (plan, targets, arms) = arms::arms(args, places(args), system)?;
-    let decoding = Decoding::of(&args.answers);
+    let decoding = Decoding::of(args.answers);
     request("", "", Form::Chat, &decoding)?;
 
     let running = system::start(plan).await?;
@@ -197,7 +197,8 @@ impl Bench<'_> {
             Level::Concurrency(clients) => drive::closed(asking, clients).await?,
             // All arms meet the same arrivals.
             Level::Rate(rate) => {
-                drive::open(asking, arrivals(rate, requests, self.args.answers.seed + repeat as u64)).await?
+                drive::open(asking, arrivals(rate, requests, self.args.answers.seed.wrapping_add(repeat as u64)))
+                    .await?
             }
         };
         Ok(Turn { outcomes, took: begun.elapsed(), peak_bytes: memory::peak_bytes() })

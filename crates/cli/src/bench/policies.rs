@@ -42,7 +42,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Policies) -> Result<Verdict,
     let groups = labelled::read(&args.prompts, args.limit.get())?;
     let policies = arms::policies(&args.policies)?;
     let drafters = DrafterChoice::parse_all(&args.drafter, system)?;
-    let decoding = Decoding::of(&args.answers);
+    let decoding = Decoding::of(args.answers);
     request(&args.target, "", Form::Chat, &decoding)?;
     let arms = Arm::all(&drafters, &policies);
 

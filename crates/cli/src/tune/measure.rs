@@ -7,7 +7,7 @@ use espalier_local::{Profiles, SideGateway, System};
 use espalier_proto::GenerationRequest;
 use espalier_speculation::ExitThresholds;
 
-use crate::args::Decoding;
+use crate::args::{Answers, Decoding};
 use crate::bench::policies::{Pace, order};
 use crate::error::CliError;
 use crate::request::{Form, request};
@@ -78,7 +78,9 @@ impl Bench<'_> {
         profiles.set(&self.target, &self.drafter, thresholds.clone());
         let gateway = self.system.side_gateway(profiles).await?;
         if let Some(prompt) = self.prompts.first() {
-            let short = Decoding { max_tokens: WARM_UP_TOKENS.min(self.decoding.max_tokens), ..self.decoding.clone() };
+            let answers = self.decoding.answers;
+            let answers = Answers { max_tokens: WARM_UP_TOKENS.min(answers.max_tokens), ..answers };
+            let short = Decoding { answers, ..self.decoding.clone() };
             self.answer(&gateway, prompt, &short).await?;
         }
         let measured = Measured { thresholds: thresholds.clone(), pace: Pace::default(), different: 0 };

@@ -51,7 +51,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Thresholds) -> Result<Verdic
     let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
     let choice = DrafterChoice::parse(&args.drafter, system)?;
     let descent = Descent::new(exits(&choice)?, args.passes.get())?;
-    let decoding = Decoding { policy: args.policy.clone(), ..Decoding::of(&args.answers) };
+    let decoding = Decoding { policy: args.policy.clone(), ..Decoding::of(args.answers) };
     request(&args.target, "", Form::Chat, &decoding)?;
     let mut profiles = args.out.as_deref().map(known).transpose()?.unwrap_or_default();
 

@@ -122,7 +122,7 @@ fn a_trial_is_one_step_of_one_threshold_away_or_a_fixed_exit() {
     let trials: Vec<TunerRun> = (0..400).map(|_| tuner.begin_run()).filter(TunerRun::is_trial).collect();
     for trial in trials {
         let steps: usize = trial.place.iter().zip(&tuner.best.place).map(|(a, b)| a.abs_diff(*b)).sum();
-        let is_fixed = (0..4).any(|exit| trial.place == fixed(exit, 4));
+        let is_fixed = fixed_exits(4).any(|fixed| trial.place == fixed);
         assert!(steps == 1 || is_fixed, "{}", trial.thresholds());
     }
     let corner = neighbours(&[0, 7]);

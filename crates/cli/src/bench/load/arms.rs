@@ -23,8 +23,9 @@ pub(super) struct Arm {
 impl Arm {
     /// The drafters, each once.
     pub(super) fn drafter(&self) -> String {
-        let mut names = self.drafters.clone();
-        names.dedup();
+        let is_first = |(i, name): &(usize, &String)| !self.drafters[..*i].contains(name);
+        let names: Vec<&str> =
+            self.drafters.iter().enumerate().filter(is_first).map(|(_, name)| name.as_str()).collect();
         names.join(", ")
     }
 }

@@ -21,7 +21,7 @@ async fn found(args: &Load) -> Vec<Figures> {
     let running = system::start(plan).await.unwrap();
     let client = Client::new(running.gateway()).unwrap();
     let prompts = ["What is 2 + 3?", "How old is Ann?"].map(str::to_owned);
-    let requests = requests(&targets, &prompts, &Decoding::of(&args.answers)).unwrap();
+    let requests = requests(&targets, &prompts, &Decoding::of(args.answers)).unwrap();
     let found =
         Bench { client, args, arms, targets, questions: Vec::new() }.run(&requests, &levels(args)).await.unwrap();
     running.stop().await.unwrap();
@@ -62,7 +62,7 @@ async fn another_text_than_plain_decoding_s_is_counted() {
     let (plan, targets, arms) = arms::arms(&args, 4, &shipped()).unwrap();
     let running = system::start(plan).await.unwrap();
     let client = Client::new(running.gateway()).unwrap();
-    let asked = requests(&targets, &["What is 2 + 3?".to_owned()], &Decoding::of(&args.answers)).unwrap();
+    let asked = requests(&targets, &["What is 2 + 3?".to_owned()], &Decoding::of(args.answers)).unwrap();
     let other =
         client.clone().generate(GenerationRequest { max_tokens: 5, ..asked[0].1.clone() }, |_| {}).await.unwrap();
     let mut bench = Bench { client, args: &args, arms, targets, questions: Vec::new() };

@@ -6,7 +6,7 @@ use espalier_proto::{FaultKind, GenerationRequest};
 use super::arms::{Arm, order};
 use super::figures::{Figures, Sample};
 use super::labelled::Group;
-use crate::args::Decoding;
+use crate::args::{Answers, Decoding};
 use crate::error::CliError;
 use crate::request::{Form, request};
 
@@ -81,7 +81,9 @@ impl Bench {
 
     /// Plain decoding and those of `arms` that can answer; the others with the reason.
     async fn admit(&mut self, arms: Vec<Arm>) -> Result<(Vec<Arm>, Vec<Skipped<Arm>>), CliError> {
-        let short = Decoding { max_tokens: TRIAL_TOKENS.min(self.decoding.max_tokens), ..self.decoding.clone() };
+        let answers = self.decoding.answers;
+        let answers = Answers { max_tokens: TRIAL_TOKENS.min(answers.max_tokens), ..answers };
+        let short = Decoding { answers, ..self.decoding.clone() };
         self.answer(&Arm::plain(), TRIAL, &short).await?;
         let (mut admitted, mut skipped) = (vec![Arm::plain()], Vec::new());
         for arm in arms {
@@ -127,8 +129,8 @@ impl Bench {
             Figures {
                 target: self.target.clone(),
                 label: label.to_owned(),
-                temperature: self.decoding.temperature,
-                seed: self.decoding.seed,
+                temperature: self.decoding.answers.temperature,
+                seed: self.decoding.answers.seed,
                 ..Figures::of(arm, &samples)
             }
         };
