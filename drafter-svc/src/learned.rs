@@ -1,22 +1,22 @@
-//! What a drafter learned from the sequences that it served, for those to come.
+//! What a drafter learns from the sequences that it serves, all of them together.
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use espalier_speculation::{CostModel, Experience};
 
-use crate::engine::{Drafting, SharedTuner};
+use crate::engine::SharedTuner;
 
 /// Targets whose costs and thresholds are remembered, and circumstances whose experience is.
 const REMEMBERED_MAX: usize = 256;
 
-/// What was learned; nothing at first.
+/// What is learned; nothing at first.
 #[derive(Default)]
 pub(crate) struct Learned {
-    /// What rounds with each target cost lately: the next sequence's prior.
-    costs: Mutex<HashMap<String, CostModel>>,
-    /// What policies learned from their last sequence.
+    /// What rounds with each target cost.
+    costs: Mutex<HashMap<String, SharedCosts>>,
+    /// What policies learn.
     experience: Mutex<HashMap<Circumstances, Experience>>,
     /// The thresholds of exits that suit each target, as far as is known.
     tuners: Mutex<HashMap<String, SharedTuner>>,
@@ -31,43 +31,64 @@ pub(crate) struct Circumstances {
 }
 
 impl Learned {
-    /// What rounds with a target cost lately, if there were any.
-    pub(crate) fn costs(&self, target: &str) -> Option<CostModel> {
-        locked(&self.costs).get(target).cloned()
+    /// What rounds with a target cost, as its sequences find out together: `new` to begin with.
+    pub(crate) fn costs(&self, target: &str, new: impl FnOnce() -> SharedCosts) -> SharedCosts {
+        shared(&self.costs, target.to_owned(), new)
     }
 
-    /// What the policy learned from its last sequence.
-    pub(crate) fn experience(&self, circumstances: &Circumstances) -> Option<Experience> {
-        locked(&self.experience).get(circumstances).cloned()
+    /// What policies learn in these circumstances: `own` to begin with.
+    pub(crate) fn experience(&self, circumstances: Circumstances, own: Experience) -> Experience {
+        shared(&self.experience, circumstances, || own)
     }
 
-    /// The tuner of a target's thresholds, which its sequences share: `new`, if it has none yet.
+    /// The tuner of a target's thresholds: `new`, if it has none yet.
     pub(crate) fn tuner(&self, target: &str, new: SharedTuner) -> SharedTuner {
-        let mut tuners = locked(&self.tuners);
-        if tuners.len() >= REMEMBERED_MAX && !tuners.contains_key(target) {
-            return new;
-        }
-        tuners.entry(target.to_owned()).or_insert(new).clone()
-    }
-
-    /// Keeps what a sequence taught.
-    pub(crate) fn learn(&self, circumstances: &Circumstances, drafting: &Drafting) {
-        remember(&self.costs, &circumstances.target, drafting.costs.clone());
-        if let Some(experience) = drafting.experience() {
-            remember(&self.experience, circumstances, experience);
-        }
+        shared(&self.tuners, target.to_owned(), || new)
     }
 }
 
-/// A map that whoever panicked left whole.
+/// A cost model that the sequences of a target feed together.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedCosts(Arc<Mutex<CostModel>>);
+
+impl SharedCosts {
+    /// Beginning with what `costs` knows.
+    pub(crate) fn new(costs: CostModel) -> Self {
+        Self(Arc::new(Mutex::new(costs)))
+    }
+
+    /// The model, while nobody else has it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CostModel> {
+        locked(&self.0)
+    }
+}
+
+/// What whoever panicked left whole.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the newest value of a key; keys beyond the maximum are not kept.
-fn remember<K: Clone + Eq + Hash, V>(kept: &Mutex<HashMap<K, V>>, key: &K, value: V) {
+/// What all share that come with `key`: `new`, for the first of them. Those of further keys than are remembered have
+/// something of their own.
+fn shared<K: Eq + Hash, V: Clone>(kept: &Mutex<HashMap<K, V>>, key: K, new: impl FnOnce() -> V) -> V {
     let mut kept = locked(kept);
-    if kept.len() < REMEMBERED_MAX || kept.contains_key(key) {
-        kept.insert(key.clone(), value);
+    if kept.len() >= REMEMBERED_MAX && !kept.contains_key(&key) {
+        return new();
+    }
+    kept.entry(key).or_insert_with(new).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shared_is_made_once_and_no_more_than_the_maximum_is_kept() {
+        let kept = Mutex::new(HashMap::new());
+        let numbers: Vec<usize> = (0..REMEMBERED_MAX + 2).map(|key| shared(&kept, key, || 10 * key)).collect();
+        assert_eq!(numbers.last(), Some(&(10 * (REMEMBERED_MAX + 1))));
+        assert_eq!(shared(&kept, 3, || 0), 30);
+        assert_eq!(shared(&kept, REMEMBERED_MAX + 1, || 7), 7);
+        assert_eq!(locked(&kept).len(), REMEMBERED_MAX);
     }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use espalier_drafter::{Args, Config, Drafter, serve};
+use espalier_model::Team;
 use espalier_service_kit::{Telemetry, bind, signal};
 
 fn main() -> ExitCode {
@@ -22,7 +23,8 @@ async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let shutdown = signal()?;
     let config = Config::from(args);
     let bound = bind(config.listen).await?;
-    let drafter = tokio::task::spawn_blocking(move || Drafter::load(&config)).await??;
+    let load = move || Drafter::load(&config, &Team::new(config.threads.get()));
+    let drafter = tokio::task::spawn_blocking(load).await??;
     println!("drafter {} on {}", drafter.card().name, bound.url());
     serve(drafter, bound, shutdown).await?;
     Ok(())

@@ -32,8 +32,6 @@ pub(crate) struct EngineProposer {
     begun: Instant,
     /// Plain rounds whose time is being taken.
     plain: PlainRounds,
-    /// Takes what the sequence learned when it ends.
-    learned: Box<dyn Fn(&Drafting) + Send + Sync>,
 }
 
 /// Plain rounds in a row. They overlap, and their outcomes come in bunches, so only their mean says what one costs.
@@ -95,18 +93,13 @@ impl Rest {
 }
 
 impl EngineProposer {
-    pub(crate) fn new(
-        engine: Engine,
-        drafting: Box<Drafting>,
-        learned: impl Fn(&Drafting) + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn new(engine: Engine, drafting: Box<Drafting>) -> Self {
         Self {
             engine,
             drafting: Some(drafting),
             rest: Rest::default(),
             begun: Instant::now(),
             plain: PlainRounds::default(),
-            learned: Box::new(learned),
         }
     }
 }
@@ -143,7 +136,7 @@ impl Proposer for EngineProposer {
         let Feedback { tree, outcome } = *feedback;
         if self.rest.end_round() {
             if let Some(took) = self.plain.end() {
-                drafting.costs.observe_plain(took, outcome.load);
+                drafting.costs.lock().observe_plain(took, outcome.load);
             }
             return Ok(drafting.append(outcome)?);
         }
@@ -155,17 +148,9 @@ impl Proposer for EngineProposer {
             let elapsed = took.saturating_sub(drafting.steps_took);
             let &Outcome { compute, queue, load, .. } = outcome;
             let took = RoundTime { elapsed, compute, queue, load };
-            drafting.costs.observe_verification(tree.len(), took);
+            drafting.costs.lock().observe_verification(tree.len(), took);
         }
         Ok(drafting.apply(outcome)?)
-    }
-}
-
-impl Drop for EngineProposer {
-    fn drop(&mut self) {
-        if let Some(drafting) = self.drafting.take() {
-            (self.learned)(&drafting);
-        }
     }
 }
 

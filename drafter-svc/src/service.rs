@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_model::{DraftModel, LoadOptions, Workspace};
+use espalier_model::{DraftModel, LoadOptions, Team, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
 use espalier_proto::{
     DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Start, Tap, VerifierCard,
@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Memory, Request as DraftRequest, SharedTuner, Tuning};
 use crate::error::{DrafterError, SequenceError};
-use crate::learned::{Circumstances, Learned};
+use crate::learned::{Circumstances, Learned, SharedCosts};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
 use crate::verifiers::{Verifier, Verifiers};
@@ -61,19 +61,23 @@ pub async fn serve(
 }
 
 impl Drafter {
-    /// Loads the model and starts its engine. Takes seconds: not for an async thread.
+    /// Loads the model and starts its engine, to compute with `team`. Takes seconds: not for an async thread.
     ///
     /// # Errors
     /// [`DrafterError`] when the checkpoint or its tokenizer cannot be used.
-    pub fn load(config: &Config) -> Result<Self, DrafterError> {
-        Self::load_with_progress(config, |_, _| {})
+    pub fn load(config: &Config, team: &Team) -> Result<Self, DrafterError> {
+        Self::load_with_progress(config, team, |_, _| {})
     }
 
     /// [`Self::load`], reporting layers packed and layers in all.
     ///
     /// # Errors
     /// As for [`Self::load`].
-    pub fn load_with_progress(config: &Config, progress: impl FnMut(usize, usize)) -> Result<Self, DrafterError> {
+    pub fn load_with_progress(
+        config: &Config,
+        team: &Team,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Self, DrafterError> {
         let tokenizer = Tokenizer::open(&config.model)?;
         let options = LoadOptions { layers: config.layers, ..LoadOptions::default() };
         let folders = (config.model.as_path(), config.target_model.as_deref());
@@ -81,7 +85,7 @@ impl Drafter {
         let card = describe(config, &model, &tokenizer);
         let exits = Exits::new(&model, config, card.vocabulary.size)?;
         let predictors = Predictors::open(config, &model)?;
-        let mut work = Workspace::new(config.threads.get());
+        let mut work = Workspace::of_team(team);
         // How many layers a drafter with several exits runs, its levels will tell; these run them all.
         let levels = model.decoder().measure_passes(&mut work)?;
         let memory = Memory::new(&model, config)?;
@@ -127,13 +131,13 @@ impl Drafter {
         }
     }
 
-    /// What rounds with a target are believed to cost: as lately learned, or as both models measured at their start.
-    fn costs(&self, target: &VerifierCard) -> CostModel {
-        self.0.learned.costs(&target.name).unwrap_or_else(|| {
+    /// What rounds with a target cost: as both models measured at their start, and as its sequences find out since.
+    fn costs(&self, target: &VerifierCard) -> SharedCosts {
+        self.0.learned.costs(&target.name, || {
             let mut costs = CostModel::default();
             costs.expect_levels(self.0.levels.iter().copied());
             costs.expect_verification(target.costs.iter().map(|cost| (cost.rows, cost.time)));
-            costs
+            SharedCosts::new(costs)
         })
     }
 
@@ -174,13 +178,11 @@ impl Drafter {
         if let Some(predictor) = predictors.of_target(&target.model.fingerprint) {
             drafting.predict_by(predictor.clone());
         }
-        if let Some(experience) = learned.experience(&circumstances) {
-            drafting.build_on(&experience);
+        if let Some(own) = drafting.experience() {
+            drafting.build_on(&learned.experience(circumstances, own));
         }
-        let drafter = self.clone();
-        let learn = move |drafting: &Drafting| drafter.0.learned.learn(&circumstances, drafting);
         let tap = self.tap(&drafting);
-        Ok((EngineProposer::new(self.0.engine.clone(), Box::new(drafting), learn), tap))
+        Ok((EngineProposer::new(self.0.engine.clone(), Box::new(drafting)), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.

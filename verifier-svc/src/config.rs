@@ -119,6 +119,11 @@ impl Config {
         })
     }
 
+    /// Threads that the model computes with.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// The same with places for so many sequences at once.
     ///
     /// # Errors

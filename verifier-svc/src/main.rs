@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 
 use clap::Parser;
+use espalier_model::Team;
 use espalier_service_kit::{Telemetry, bind, chain, signal};
 use espalier_verifier::{Args, Config, Target, serve};
 
@@ -25,7 +26,8 @@ async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::install("espalier-verifier", &args.telemetry)?;
     let stop = signal()?;
     let bound = bind(args.listen).await?;
-    let target = tokio::task::spawn_blocking(move || Target::load(&config, |_, _| {})).await??;
+    let target =
+        tokio::task::spawn_blocking(move || Target::load(&config, &Team::new(config.threads()), |_, _| {})).await??;
     println!("verifier of {} on {}", target.card().name, bound.url());
     serve(target, bound, stop).await?;
     Ok(())

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Workspace, fingerprint};
+use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Team, Workspace, fingerprint};
 use espalier_proto::{Model, RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
 use espalier_service_kit::Bytes;
 use espalier_text::{TextError, Tokenizer};
@@ -50,12 +50,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// Loads the model, measures it, and starts its thread. This takes seconds
+    /// Loads the model, measures it, and starts its thread, to compute with `team`. This takes seconds
     /// and blocks; `progress` hears `(layers packed, layers in all)`.
     ///
     /// # Errors
     /// [`LoadError`] says which file is wrong, and how.
-    pub fn load(config: &Config, progress: impl FnMut(usize, usize)) -> Result<Self, LoadError> {
+    pub fn load(config: &Config, team: &Team, progress: impl FnMut(usize, usize)) -> Result<Self, LoadError> {
         let checkpoint = Checkpoint::open(&config.model)?;
         let tokenizer = Tokenizer::open(&config.model)?;
         let files = tokenizer_files(&tokenizer)?;
@@ -64,7 +64,7 @@ impl Target {
             return Err(LoadError::Vocabulary { tokens, vocab });
         }
         let decoder = Decoder::load_with_progress(&checkpoint, &LoadOptions::default(), progress)?;
-        let mut work = Workspace::new(config.threads);
+        let mut work = Workspace::of_team(team);
         let measured = decoder.measure_passes(&mut work)?;
         let card = VerifierCard {
             name: config.name.clone(),

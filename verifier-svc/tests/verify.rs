@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
-use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace, fingerprint};
+use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Team, Workspace, fingerprint};
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{
     DrafterEvent, Fault, FaultKind, Grant, HiddenStates, Open, Party, SequenceId, Tap, TokenizerCollector,
@@ -38,7 +38,8 @@ async fn start(args: &[&str]) -> Channel {
     let fixed = ["verifier", "--model", model.to_str().unwrap(), "--threads", "1"];
     let args = Args::parse_from(fixed.iter().chain(args));
     let config = Config::from_args(&args, 1).unwrap();
-    let target = tokio::task::spawn_blocking(move || Target::load(&config, |_, _| {})).await.unwrap().unwrap();
+    let load = move || Target::load(&config, &Team::new(config.threads()), |_, _| {});
+    let target = tokio::task::spawn_blocking(load).await.unwrap().unwrap();
     let bound = bind(ANY_PORT).await.unwrap();
     let channel = channel(&bound.url()).unwrap();
     tokio::spawn(serve(target, bound, std::future::pending()));

@@ -41,7 +41,7 @@ pub(crate) struct SystemArgs {
     /// The folder that holds checkpoints by name; found beside the program when absent.
     #[arg(long, global = true, env = "ESPALIER_MODELS", value_name = "DIR")]
     pub(crate) models: Option<PathBuf>,
-    /// Threads that each model computes with; all processors when absent.
+    /// Threads that the models compute with, in turns; all processors when absent.
     #[arg(long, global = true, env = "ESPALIER_THREADS", value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Predictors of acceptance for the policy `cali-ts`, by name in the folder of models or by path: each goes to the

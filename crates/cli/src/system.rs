@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::models::{DEFAULT_DRAFTER, DrafterChoice, checkpoint, shared_target};
 use crate::{predictors, report};
 
-/// Threads that each model computes with.
+/// Threads that the models compute with, in turns.
 pub(crate) fn threads(system: &SystemArgs) -> usize {
     system.threads.map_or_else(processors, usize::from)
 }

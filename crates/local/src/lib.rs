@@ -1,7 +1,7 @@
 //! A whole system in one process: verifiers, drafters and the gateway on their own ports, over real gRPC.
 //!
 //! What the command line starts and the end-to-end tests test. The services are the very ones of the separate
-//! programs; only the process is shared.
+//! programs; only the process is shared, and the threads that models compute with.
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,6 +11,7 @@ use std::thread::available_parallelism;
 use espalier_drafter::{Drafter, DrafterError};
 use espalier_gateway::Gateway;
 pub use espalier_gateway::{Profiles, ProfilesError};
+use espalier_model::Team;
 use espalier_service_kit::{Bound, ServeError, bind};
 use espalier_verifier::{LoadError, Target};
 use tokio::sync::watch;
@@ -22,7 +23,8 @@ pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::
 /// What a system is to be made of.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// A verifier for each target, and where it listens.
+    /// A verifier for each target, and where it listens. All models share one team of threads: the largest that any of
+    /// them is to have.
     pub verifiers: Vec<(espalier_verifier::Config, SocketAddr)>,
     /// The drafters, each of a name of its own; they listen where their configurations say.
     pub drafters: Vec<espalier_drafter::Config>,
@@ -30,6 +32,15 @@ pub struct Plan {
     pub gateway: SocketAddr,
     /// Thresholds of exits that the gateway has drafters use.
     pub profiles: Profiles,
+}
+
+impl Plan {
+    /// The threads that its models share.
+    fn team(&self) -> Team {
+        let of_targets = self.verifiers.iter().map(|(config, _)| config.threads());
+        let of_drafters = self.drafters.iter().map(|config| config.threads.get());
+        Team::new(of_targets.chain(of_drafters).max().unwrap_or(1))
+    }
 }
 
 /// Why a system did not start, or what it ended with.
@@ -116,7 +127,7 @@ impl System {
     /// [`LocalError`] for an address that cannot be had (before anything is loaded) or a model that cannot be loaded.
     pub async fn start(plan: Plan, progress: impl Progress) -> Result<Self, LocalError> {
         let mut system = Self { addresses: Vec::new(), services: JoinSet::new(), stop: watch::Sender::new(false) };
-        let gateway = bind(plan.gateway).await?;
+        let (gateway, team) = (bind(plan.gateway).await?, plan.team());
         let mut verifiers = Vec::new();
         for (config, listen) in plan.verifiers {
             verifiers.push((config, bind(listen).await?));
@@ -126,10 +137,10 @@ impl System {
             drafters.push((bind(config.listen).await?, config));
         }
         for (config, bound) in verifiers {
-            system.add_verifier(config, bound, progress.clone()).await?;
+            system.add_verifier((config, team.clone()), bound, progress.clone()).await?;
         }
         for (bound, config) in drafters {
-            system.add_drafter(config, bound, progress.clone()).await?;
+            system.add_drafter((config, team.clone()), bound, progress.clone()).await?;
         }
         system.add_gateway(gateway, plan.profiles).await?;
         Ok(system)
@@ -137,12 +148,12 @@ impl System {
 
     async fn add_verifier(
         &mut self,
-        config: espalier_verifier::Config,
+        (config, team): (espalier_verifier::Config, Team),
         bound: Bound,
         progress: impl Progress,
     ) -> Result<(), LocalError> {
         let name = config.name().to_owned();
-        let load = move || Target::load(&config, |done, all| progress(config.name(), done, all));
+        let load = move || Target::load(&config, &team, |done, all| progress(config.name(), done, all));
         let target = spawn_blocking(load)
             .await?
             .map_err(|source| LocalError::Target { name: name.clone(), source: Box::new(source) })?;
@@ -152,12 +163,12 @@ impl System {
 
     async fn add_drafter(
         &mut self,
-        config: espalier_drafter::Config,
+        (config, team): (espalier_drafter::Config, Team),
         bound: Bound,
         progress: impl Progress,
     ) -> Result<(), LocalError> {
         let name = config.name.clone();
-        let load = move || Drafter::load_with_progress(&config, |done, all| progress(&config.name, done, all));
+        let load = move || Drafter::load_with_progress(&config, &team, |done, all| progress(&config.name, done, all));
         let drafter = spawn_blocking(load).await??;
         self.add(Role::Drafter, name, bound, |bound, stop| espalier_drafter::serve(drafter, bound, stop));
         Ok(())

@@ -80,6 +80,7 @@ impl Decoder {
             pass.deepen(segments, &places, next)?;
             pass.answer_at(segments, &asking);
         }
+        drop(pass);
         Ok(work.output(self, starts, 1))
     }
 

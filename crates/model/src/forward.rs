@@ -3,13 +3,15 @@
 //! Every row is computed by the same operations in the same order however many share the pass, so its logits are the
 //! same bits alone, in a tree, or in a batch.
 
+use std::time::Duration;
+
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
 use crate::kv_cache::KvCache;
 use crate::pass::{Buffers, Pass, Placed, sized};
-use crate::pool::Pool;
+use crate::team::Team;
 
 /// Most rows of one forward pass over all segments.
 pub const ROWS_MAX: usize = 4096;
@@ -73,15 +75,23 @@ pub struct Depth<'a> {
 
 /// Threads and buffers of one engine.
 pub struct Workspace {
-    pub(crate) pool: Pool,
+    pub(crate) team: Team,
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: Buffers,
+    /// How long the last pass waited for others of the team.
+    pub(crate) waited: Duration,
 }
 
 impl Workspace {
-    /// A workspace of `threads` threads (at least one, the caller's) with the fastest kernels of this processor.
+    /// A workspace of `threads` threads of its own (at least one, the caller's) with the fastest kernels of this
+    /// processor.
     pub fn new(threads: usize) -> Self {
-        Self { pool: Pool::new(threads), kernels: Kernels::detect(), buffers: Buffers::default() }
+        Self::of_team(&Team::new(threads))
+    }
+
+    /// The same on threads that other workspaces share.
+    pub fn of_team(team: &Team) -> Self {
+        Self { team: team.clone(), kernels: Kernels::detect(), buffers: Buffers::default(), waited: Duration::ZERO }
     }
 
     /// As [`Self::new`], with the kernels of the instruction set `name` (`avx512`, `avx2`, `portable`), if this
@@ -105,12 +115,12 @@ impl Workspace {
     pub(crate) fn output(&self, decoder: &Decoder, starts: Vec<(usize, usize)>, taps: usize) -> Output<'_> {
         let Buffers { logits, taps: tapped, .. } = &self.buffers;
         let ModelConfig { vocab, hidden, .. } = *decoder.config();
-        Output { vocab, hidden, starts, logits, taps: &tapped[..taps] }
+        Output { vocab, hidden, starts, logits, taps: &tapped[..taps], waited: self.waited }
     }
 
     /// Threads in use.
     pub fn threads(&self) -> usize {
-        self.pool.threads()
+        self.team.threads()
     }
 }
 
@@ -122,9 +132,15 @@ pub struct Output<'w> {
     starts: Vec<(usize, usize)>,
     logits: &'w [f32],
     taps: &'w [Vec<f32>],
+    waited: Duration,
 }
 
 impl Output<'_> {
+    /// How long the pass waited while its team computed for others.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
     /// Logits (vocab) of the `row`-th row of `segment` that wanted some.
     pub fn logits(&self, segment: usize, row: usize) -> &[f32] {
         &self.logits[(self.starts[segment].0 + row) * self.vocab..][..self.vocab]
@@ -166,6 +182,7 @@ impl Decoder {
             placed.slots().for_each(|slot| segment.cache.advance(slot, layers, &[]));
         }
         let starts = pass.answer(segments, &placed);
+        drop(pass);
         Ok(work.output(self, starts, depth.taps.len()))
     }
 

@@ -35,6 +35,7 @@ mod raw_model;
 mod reference;
 mod rope;
 mod states;
+mod team;
 mod weights;
 
 pub use checkpoint::Checkpoint;
@@ -52,4 +53,5 @@ pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
 pub use reference::{Reference, ReferenceOutput};
 pub use rope::RotaryTable;
 pub use states::States;
+pub use team::Team;
 pub use weights::Weights;

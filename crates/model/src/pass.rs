@@ -9,6 +9,7 @@ use crate::kernels::Kernels;
 use crate::kv_cache::{KvCache, LayerCache, Run};
 use crate::linear::PANEL;
 use crate::pool::Pool;
+use crate::team::Turn;
 
 /// Row-major buffers, grown on demand and kept.
 #[derive(Default)]
@@ -79,7 +80,7 @@ enum Heads {
 /// A forward pass at work.
 pub(crate) struct Pass<'a> {
     pub(crate) decoder: &'a Decoder,
-    pub(crate) pool: &'a mut Pool,
+    pub(crate) team: Turn<'a>,
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: &'a mut Buffers,
 }
@@ -90,10 +91,10 @@ pub(crate) fn sized(buffer: &mut Vec<f32>, len: usize) {
 }
 
 impl Pass<'_> {
-    /// A pass of `decoder` in the buffers of `work`.
+    /// A pass of `decoder` in the buffers of `work`, as soon as its team is free.
     pub(crate) fn new<'a>(decoder: &'a Decoder, work: &'a mut Workspace) -> Pass<'a> {
-        let Workspace { pool, kernels, buffers } = work;
-        Pass { decoder, pool, kernels, buffers }
+        let Workspace { team, kernels, buffers, waited } = work;
+        Pass { decoder, team: team.turn(waited), kernels, buffers }
     }
 
     /// Prepares the rotations of all rows.
@@ -116,6 +117,7 @@ impl Pass<'_> {
 
     /// Runs a layer, counted from 0.
     pub(crate) fn layer(&mut self, index: usize, segments: &mut [Segment<'_>], placed: &[Placed]) {
+        self.team.give_way();
         let decoder = self.decoder;
         let layer = &decoder.layers[index];
         let caches: Vec<LayerCache> = segments.iter_mut().map(|s| s.cache.layer(index)).collect();
@@ -157,7 +159,7 @@ impl Pass<'_> {
         sized(qkv, rows * width);
         let out = Disjoint::new(qkv);
         let from = if heads == Heads::All { 0 } else { layer.attention.heads * layer.attention.head_dim };
-        layer.qkv.forward_from(from, (self.pool, self.kernels), normed, &|row, first, values| {
+        layer.qkv.forward_from(from, (&mut self.team, self.kernels), normed, &|row, first, values| {
             // SAFETY: each output is emitted once.
             let out = unsafe { out.slice(row * width + first, values.len()) };
             copy_biased(out, values, layer.qkv_bias.as_deref(), first);
@@ -185,7 +187,7 @@ impl Pass<'_> {
             head
         };
         let (q_norm, k_norm) = (layer.qk_norm.as_ref().map(|n| &n.0), layer.qk_norm.as_ref().map(|n| &n.1));
-        for_heads(self.pool, placed, shape.kv_heads, &|segment, kv_head| {
+        for_heads(&mut self.team, placed, shape.kv_heads, &|segment, kv_head| {
             let Placed { first_row, .. } = placed[segment];
             for (row, slot) in (first_row..).zip(placed[segment].slots()) {
                 let queries = if heads == Heads::All { kv_head * group..(kv_head + 1) * group } else { 0..0 };
@@ -219,7 +221,7 @@ impl Pass<'_> {
             .flat_map(|(s, p)| (0..p.rows()).step_by(shape.rows_per_task()).map(move |first| (s, first)))
             .flat_map(|(s, first)| (0..shape.kv_heads).map(move |head| (s, first, head)))
             .collect();
-        self.pool.run(pieces.len(), &|i| {
+        self.team.run(pieces.len(), &|i| {
             let (segment, first_row, kv_head) = pieces[i];
             let rows = shape.rows_per_task().min(placed[segment].rows() - first_row);
             let start = placed[segment].first_row + first_row;
@@ -241,7 +243,7 @@ impl Pass<'_> {
         let out = Disjoint::new(inner);
         match mlp {
             Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
-                gate_up.forward((self.pool, kernels), normed, &|row, first, values| {
+                gate_up.forward((&mut self.team, kernels), normed, &|row, first, values| {
                     let first = first / 2;
                     let width = (PANEL / 2).min(ffn - first);
                     let (mut gate, mut up) = ([0.0; PANEL / 2], [0.0; PANEL / 2]);
@@ -253,7 +255,7 @@ impl Pass<'_> {
                 });
             }
             Mlp::Plain { up, .. } => {
-                up.weight.forward((self.pool, kernels), normed, &|row, first, values| {
+                up.weight.forward((&mut self.team, kernels), normed, &|row, first, values| {
                     // SAFETY: each output is emitted once.
                     let out = unsafe { out.slice(row * ffn + first, values.len()) };
                     copy_biased(out, values, up.bias.as_deref(), first);
@@ -268,7 +270,7 @@ impl Pass<'_> {
         let width = linear.weight.outputs();
         let (input, stream) = pick(self.buffers);
         let out = Disjoint::new(stream);
-        linear.weight.forward((self.pool, self.kernels), input, &|row, first, values| {
+        linear.weight.forward((&mut self.team, self.kernels), input, &|row, first, values| {
             // SAFETY: each output is emitted once.
             let out = unsafe { out.slice(row * width + first, values.len()) };
             match &linear.bias {
@@ -286,7 +288,7 @@ impl Pass<'_> {
         let (head, vocab) = (&self.decoder.head, self.decoder.config().vocab);
         let Buffers { normed, logits, .. } = &mut *self.buffers;
         let out = Disjoint::new(logits);
-        head.weight.forward((self.pool, self.kernels), normed, &|row, first, values| {
+        head.weight.forward((&mut self.team, self.kernels), normed, &|row, first, values| {
             // SAFETY: each output is emitted once, and no two rows go to one place.
             let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
             copy_biased(out, values, head.bias.as_deref(), first);

@@ -104,12 +104,12 @@ impl Grower {
         self.policy.rested();
     }
 
-    /// What the policy learned that holds beyond this sequence, if it learns such things.
+    /// What the policy learns that holds beyond this sequence, if it learns such things.
     pub fn experience(&self) -> Option<Experience> {
         self.policy.experience()
     }
 
-    /// Begins with what a grower of the same policy, drafter and target learned.
+    /// Learns together with a grower of the same policy, drafter and target from now on.
     pub fn build_on(&mut self, experience: &Experience) {
         self.policy.build_on(experience);
     }

@@ -8,8 +8,8 @@ use espalier_model::{DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, Tap};
 use espalier_round::Proposed;
 use espalier_speculation::{
-    Acceptance, Candidates, CostModel, DRAFT_TOKENS_MAX, Drawing, Experience, Grower, Limits, PolicySpec,
-    PruningPolicy, RoundStart, Sampler, Sampling, Side, Token,
+    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Experience, Grower, Limits, PolicySpec, PruningPolicy,
+    RoundStart, Sampler, Sampling, Side, Token,
 };
 
 use super::exits::{Exits, Tuning};
@@ -17,6 +17,7 @@ use super::past::Past;
 use super::prediction::Prediction;
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
+use crate::learned::SharedCosts;
 
 /// Committed positions read in one pass; a longer prompt takes several, so that others are not held up.
 const PREFILL_ROWS_MAX: usize = 128;
@@ -37,7 +38,7 @@ pub(crate) struct Request {
 /// A sequence. It travels to the engine's thread with each job and back with the proposal.
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
-    pub(crate) costs: CostModel,
+    pub(crate) costs: SharedCosts,
     pub(crate) exits: Exits,
     /// The part that the sequence has in tuning the thresholds of its exits, where they are tuned.
     tuning: Option<Tuning>,
@@ -65,7 +66,7 @@ pub(crate) struct Drafting {
 }
 
 impl Drafting {
-    /// A sequence of `request`. `costs` is what rounds are believed to cost.
+    /// A sequence of `request`. `costs` is what rounds cost, as sequences of its target find out together.
     ///
     /// # Errors
     /// A policy that rejection cannot be combined with, where it is asked for.
@@ -73,7 +74,7 @@ impl Drafting {
         model: &DraftModel,
         (exits, vocab): (Exits, usize),
         request: Request,
-        costs: CostModel,
+        costs: SharedCosts,
     ) -> Result<Self, PruningPolicy> {
         let decoder = model.decoder();
         let mut stops = request.stops;
@@ -104,12 +105,12 @@ impl Drafting {
         })
     }
 
-    /// What the policy learned that holds for the next sequence too.
+    /// What the policy learns that holds for other sequences too.
     pub(crate) fn experience(&self) -> Option<Experience> {
         self.grower.experience()
     }
 
-    /// Begins with what the policy learned from an earlier sequence.
+    /// Has the policy learn together with that of other sequences.
     pub(crate) fn build_on(&mut self, experience: &Experience) {
         self.grower.build_on(experience);
     }
@@ -149,7 +150,8 @@ impl Drafting {
             tuning.begin_round(&mut self.exits, limits.max_depth == 0);
         }
         let position = self.committed.len() as u64 - 1;
-        let start = RoundStart { costs: self.costs.costs(), limits, position, seed: self.sampler.sampling().seed() };
+        let start =
+            RoundStart { costs: self.costs.lock().costs(), limits, position, seed: self.sampler.sampling().seed() };
         self.grower.begin_round(&start);
         let draws = self.sampler.sampling().acceptance() == Acceptance::Rejection;
         self.drawing = draws.then(|| Drawing::new(self.sampler.uniforms(Side::Draft)));
@@ -249,7 +251,7 @@ impl Drafting {
 
     /// Ends the round: what to send.
     pub(crate) fn finish(&mut self) -> Result<Proposed, SequenceError> {
-        self.costs.observe_levels(&mut self.levels);
+        self.costs.lock().observe_levels(&mut self.levels);
         let proposal = self.grower.finish();
         self.sent = proposal.drafted_ids;
         let tree = match self.drawing.take() {

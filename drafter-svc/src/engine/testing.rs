@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use super::{Drafting, Engine, Exits, Memory, Request};
 use crate::config::Config;
+use crate::learned::SharedCosts;
 
 /// The layer after which the target's states are read.
 pub(crate) const TAPPED: usize = 2;
@@ -121,7 +122,8 @@ impl Bench {
         let cache = self.memory.open(&self.model, committed, 64).unwrap();
         let request = Request { committed: committed.to_vec(), cache, generated: 0, sampling, policy, stops: vec![] };
         let vocab = self.model.decoder().config().vocab;
-        Box::new(Drafting::new(&self.model, (self.exits.clone(), vocab), request, CostModel::default()).unwrap())
+        let costs = SharedCosts::new(CostModel::default());
+        Box::new(Drafting::new(&self.model, (self.exits.clone(), vocab), request, costs).unwrap())
     }
 
     pub(crate) async fn grow(&self, mut drafting: Box<Drafting>) -> (Box<Drafting>, Proposed) {

@@ -108,7 +108,9 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let load = PassLoad { rows: running.iter().map(|(_, _, plan)| plan.rows.len()).sum(), trees, open };
     let begun = Instant::now();
     let pass = forward(decoder, work, &mut running, &taps);
-    let timing = Timing { begun, compute: begun.elapsed(), load };
+    let took = begun.elapsed();
+    let waited = pass.as_ref().map_or(Duration::ZERO, Output::waited);
+    let timing = Timing { begun, waited, compute: took.saturating_sub(waited), load };
     let pass = pass.map_err(VerifierError::from);
     let mut ended = Vec::new();
     for (segment, (key, sequence, plan)) in running.into_iter().enumerate() {
@@ -171,10 +173,11 @@ fn forward<'w>(
     decoder.forward(work, &mut segments, Depth { exit_after: None, taps })
 }
 
-/// When a pass began, how long it took, and for how many.
+/// When a pass began, how long it waited for those of other models and computed, and for how many.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
     begun: Instant,
+    waited: Duration,
     pub(super) compute: Duration,
     pub(super) load: PassLoad,
 }
@@ -189,7 +192,7 @@ fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, timing: &Timin
     };
     let decision = sequence.decide(&job.numbered, found)?;
     let ends = decision.ends();
-    let queue = timing.begun.saturating_duration_since(job.arrived);
+    let queue = timing.begun.saturating_duration_since(job.arrived) + timing.waited;
     sequence.reply(Ok(decision.into_event(job.numbered.round, timing, queue)));
     Ok(ends)
 }

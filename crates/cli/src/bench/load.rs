@@ -1,8 +1,10 @@
 //! `espalier bench load`: many requests at once through the gateway, plain and speculative in one run.
 //!
-//! One system is started with all targets and drafters. Each prompt is first answered by plain decoding alone: its text is
-//! what every later answer is held against. Then, level by level, plain decoding and the other arms are put under the same
-//! load in turns, in an order that changes from turn to turn, so that a machine that slows down slows down all alike.
+//! Each prompt is first answered by plain decoding alone: its text is what every later answer is held against. Then a
+//! system is started with all targets and drafters, whose caches know nothing yet. Level by level, plain decoding and the
+//! other arms are put under the same load in turns, in an order that changes from turn to turn, so that a machine that slows
+//! down slows down all alike. Each turn goes on with the prompts where the one before it ended: where there are enough of
+//! them, none comes twice, and no arm profits from what another left in a cache.
 
 mod arms;
 mod chart;
@@ -15,9 +17,11 @@ mod tables;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use espalier_client::Client;
+use espalier_local::Plan;
 use espalier_proto::GenerationRequest;
 use indicatif::ProgressBar;
 
@@ -44,10 +48,12 @@ pub(crate) async fn run(system: &SystemArgs, args: &Load) -> Result<Verdict, Cli
     let decoding = Decoding::of(args.answers);
     request("", "", Form::Chat, &decoding)?;
 
+    let requests = requests(&targets, &prompts, &decoding)?;
+    let texts = texts(&plan, &requests).await?;
+    let questions = arms.iter().map(|arm| questions(arm, &requests, &texts)).collect();
     let running = system::start(plan).await?;
     let client = Client::new(running.gateway())?;
-    let requests = requests(&targets, &prompts, &decoding)?;
-    let found = Bench { client, args, arms, targets, questions: Vec::new() }.run(&requests, &levels).await;
+    let found = Bench { client, args, arms, targets, questions, asked: AtomicUsize::new(0) }.run(&levels).await;
     running.stop().await?;
     let found = found?;
 
@@ -109,37 +115,19 @@ struct Bench<'a> {
     targets: Vec<String>,
     /// What each arm asks, by its place.
     questions: Vec<Vec<Question>>,
+    /// Requests of the turns so far.
+    asked: AtomicUsize,
 }
 
 impl Bench<'_> {
-    /// The figures of all arms at all levels; `requests` come with the places of their targets.
-    async fn run(
-        mut self,
-        requests: &[(usize, GenerationRequest)],
-        levels: &[Level],
-    ) -> Result<Vec<Figures>, CliError> {
-        let texts = self.texts(requests).await?;
-        self.questions = self.arms.iter().map(|arm| questions(arm, requests, &texts)).collect();
+    /// The figures of all arms at all levels.
+    async fn run(self, levels: &[Level]) -> Result<Vec<Figures>, CliError> {
         let turns = self.arms.len() * self.args.repeats.get();
         let all: usize = levels.iter().map(|&level| self.requests(level) * turns).sum();
         let bar = report::progress(all as u64, "requests");
         let found = self.levels(levels, &bar).await;
         bar.finish_and_clear();
         found
-    }
-
-    /// The text of every request by plain decoding alone, one after the other.
-    async fn texts(&mut self, requests: &[(usize, GenerationRequest)]) -> Result<Vec<Text>, CliError> {
-        let bar = report::progress(requests.len() as u64, "plain texts");
-        let mut texts = Vec::with_capacity(requests.len());
-        for (_, request) in requests {
-            let alone = GenerationRequest { speculate: false, ..request.clone() };
-            let answer = self.client.generate(alone, |_| {}).await;
-            bar.inc(1);
-            texts.push(Text::from(&answer.inspect_err(|_| bar.finish_and_clear())?));
-        }
-        bar.finish_and_clear();
-        Ok(texts)
     }
 
     async fn levels(&self, levels: &[Level], bar: &ProgressBar) -> Result<Vec<Figures>, CliError> {
@@ -187,6 +175,7 @@ impl Bench<'_> {
         let asking = Arc::new(Asking {
             client: self.client.clone(),
             questions: self.questions.get(arm).cloned().unwrap_or_default(),
+            first: self.asked.fetch_add(requests, Ordering::Relaxed),
             requests,
             deadline: Duration::from_secs(self.args.deadline),
             heard: Box::new(move || heard.inc(1)),
@@ -208,6 +197,23 @@ impl Bench<'_> {
     fn requests(&self, level: Level) -> usize {
         self.args.requests.unwrap_or_else(|| level.requests())
     }
+}
+
+/// The text of every request by plain decoding alone, one after the other, in a system that is there for nothing else.
+async fn texts(plan: &Plan, requests: &[(usize, GenerationRequest)]) -> Result<Vec<Text>, CliError> {
+    let running = system::start(Plan { drafters: Vec::new(), ..plan.clone() }).await?;
+    let mut client = Client::new(running.gateway())?;
+    let bar = report::progress(requests.len() as u64, "plain texts");
+    let mut texts = Vec::with_capacity(requests.len());
+    for (_, request) in requests {
+        let alone = GenerationRequest { speculate: false, ..request.clone() };
+        let answer = client.generate(alone, |_| {}).await;
+        bar.inc(1);
+        texts.push(Text::from(&answer.inspect_err(|_| bar.finish_and_clear())?));
+    }
+    bar.finish_and_clear();
+    running.stop().await?;
+    Ok(texts)
 }
 
 /// What an arm is asked, and the texts that have to come.

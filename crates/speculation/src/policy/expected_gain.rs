@@ -22,6 +22,8 @@ mod pace;
 mod probing;
 mod worth;
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use super::param::Param;
 use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
 use super::{Experience, Policy, RoundStart};
@@ -53,7 +55,8 @@ pub(super) const KIND: Kind = Kind {
         Box::new(ExpectedGain {
             beam: values.count(&BEAM),
             width: values.count(&WIDTH),
-            known: Known::new(values.real(&PROBE)),
+            known: Shared::new(values.real(&PROBE)),
+            idle: 0,
             fixed_ratio: values.measurable(&RATIO),
             round: Round::default(),
         })
@@ -69,13 +72,29 @@ const PROBE_CHANCE: f64 = 0.3;
 struct ExpectedGain {
     beam: usize,
     width: usize,
-    known: Known,
+    known: Shared,
+    /// Rounds in a row without a draft.
+    idle: usize,
     fixed_ratio: Option<f64>,
     round: Round,
 }
 
-/// What is known of drafter and target together.
+/// What is known of drafter and target together. Sequences of the same circumstances share it: what one learns all know.
 #[derive(Clone)]
+struct Shared(Arc<Mutex<Known>>);
+
+impl Shared {
+    /// Nothing yet; probes may cost this share of the time.
+    fn new(probe_share: f64) -> Self {
+        Self(Arc::new(Mutex::new(Known::new(probe_share))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Whoever panicked left sums that hold still.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 struct Known {
     acceptance: Acceptance,
     followers: Followers,
@@ -137,16 +156,16 @@ impl Round {
 impl ExpectedGain {
     /// Estimates the nodes of the newest level, and learns what follows those they came from.
     fn read_level(&mut self, draft: &Draft) {
-        let known = self.round.nodes.len();
-        for id in known + 1..=draft.len() {
+        let mut known = self.known.lock();
+        for id in self.round.nodes.len() + 1..=draft.len() {
             let Some(node) = draft.node(id) else { break };
             let first = self.round.nodes.last().is_none_or(|before| before.parent != node.parent);
             let above = self.round.chance(node.parent);
-            let chance = above * self.known.acceptance.chance(node.depth - 1, node.prob, first);
+            let chance = above * known.acceptance.chance(node.depth - 1, node.prob, first);
             if first {
-                self.known.followers.expanded(node.depth - 1, above);
+                known.followers.expanded(node.depth - 1, above);
             }
-            self.known.followers.followed(node.depth - 1, above, (node.prob, first));
+            known.followers.followed(node.depth - 1, above, (node.prob, first));
             self.round.nodes.push(Estimate {
                 parent: node.parent,
                 depth: node.depth,
@@ -172,9 +191,11 @@ impl ExpectedGain {
         }
         frontier.sort_unstable_by(likelier);
         let chances: Vec<f64> = frontier.iter().map(|node| node.0).collect();
-        let Known { followers, acceptance, .. } = &self.known;
+        let known = self.known.lock();
+        let Known { followers, acceptance, .. } = &*known;
         let following = self.round.expected.below(draft.levels(), followers, acceptance);
         let mut count = self.round.worth.level(&chances, following);
+        drop(known);
         if count == 0 && self.chain_pays(draft.levels(), &chances) {
             count = 1;
         }
@@ -185,7 +206,7 @@ impl ExpectedGain {
     /// The root, where rounds with a draft lately made more of their time than plain decoding does. Before the first level
     /// nothing else is known of this round, and what drafts made tells also what it is worth to stop at the right level.
     fn root_if_drafts_pay(&mut self, draft: &Draft) -> Vec<usize> {
-        if !self.round.plain_is_known || self.known.drafted.per_step() < 1.0 {
+        if !self.round.plain_is_known || self.known.lock().drafted.per_step() < 1.0 {
             return Vec::new();
         }
         self.round.worth.spend(1);
@@ -206,7 +227,8 @@ impl ExpectedGain {
     /// Whether going on from the likeliest node alone pays in the end.
     fn chain_pays(&mut self, depth: usize, chances: &[f64]) -> bool {
         let Some(&chance) = chances.first() else { return false };
-        let (Known { followers, acceptance, .. }, Round { worth, expected, .. }) = (&self.known, &mut self.round);
+        let known = self.known.lock();
+        let (Known { followers, acceptance, .. }, Round { worth, expected, .. }) = (&*known, &mut self.round);
         let steps = (depth..).map(|depth| expected.below(depth, followers, acceptance).likeliest);
         worth.chain(steps.scan(chance, |chance, step| {
             *chance *= step;
@@ -214,13 +236,26 @@ impl ExpectedGain {
         }))
     }
 
+    /// Whether this round is to try a draft that is not expected to pay.
+    fn begin_probe(&mut self) -> bool {
+        self.round.plain_is_known && self.known.lock().probing.begin_if_due()
+    }
+
+    /// A round went by without a draft.
+    fn committed_plainly(&mut self, tokens: usize) {
+        self.idle += 1;
+        let mut known = self.known.lock();
+        known.pace.add(tokens, 1.0);
+        known.probing.idle();
+    }
+
     /// Learns from each node that the target decided on: those whose parent was accepted.
-    fn learn(&mut self, path: &[usize], whole: bool) {
+    fn learn(&self, known: &mut Known, path: &[usize], whole: bool) {
         let last = path.last().copied().unwrap_or(0);
         for (id, node) in (1..).zip(&self.round.nodes).filter(|(_, node)| node.sent) {
             let reached = node.parent == 0 || path.contains(&node.parent);
             if reached && (whole || node.parent != last) {
-                self.known.acceptance.observe(node.depth - 1, (node.prob, node.first), path.contains(&id));
+                known.acceptance.observe(node.depth - 1, (node.prob, node.first), path.contains(&id));
             }
         }
     }
@@ -229,10 +264,9 @@ impl ExpectedGain {
 impl Policy for ExpectedGain {
     fn begin(&mut self, start: &RoundStart) {
         let costs = self.fixed_ratio.map_or(start.costs, Costs::of_ratio);
-        let pace = self.known.pace.tokens_per_ms(&costs);
+        let pace = self.known.lock().pace.tokens_per_ms(&costs);
         // Where nothing was drafted, the drafter has yet to read what was committed.
-        let unread = self.known.probing.idle_rounds();
-        self.round.worth.begin(&RoundStart { costs, ..*start }, pace, (self.beam, unread));
+        self.round.worth.begin(&RoundStart { costs, ..*start }, pace, (self.beam, self.idle));
         self.round.expected.clear();
         self.round.nodes.clear();
         self.round.plain_is_known = costs.plain_ms.is_some();
@@ -253,7 +287,7 @@ impl Policy for ExpectedGain {
         if !frontier.is_empty() {
             return frontier;
         }
-        self.round.probe |= draft.levels() == 0 && self.round.plain_is_known && self.known.probing.due();
+        self.round.probe |= draft.levels() == 0 && self.begin_probe();
         self.probed(draft).into_iter().collect()
     }
 
@@ -270,34 +304,34 @@ impl Policy for ExpectedGain {
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
         if round.drafted == 0 {
-            self.known.pace.add(round.committed, 1.0);
-            return self.known.probing.idle();
+            return self.committed_plainly(round.committed);
         }
+        self.idle = 0;
         let (steps, read) = self.round.worth.relative_time(self.round.sent);
-        self.known.pace.add(round.committed, steps + read);
-        self.known.drafted.add(round.committed, steps);
+        let mut known = self.known.lock();
+        known.pace.add(round.committed, steps + read);
+        known.drafted.add(round.committed, steps);
         let lost = steps + read - round.committed as f64;
-        self.known.probing.drafted(if self.round.probe { lost } else { 0.0 });
-        self.known.followers.fade();
-        self.learn(path, round.committed > path.len());
+        known.probing.drafted(if self.round.probe { lost } else { 0.0 });
+        known.followers.fade();
+        self.learn(&mut known, path, round.committed > path.len());
     }
 
     fn rest(&self) -> usize {
-        if self.round.plain_is_known { self.known.probing.rest() } else { PLAIN_ROUNDS }
+        if self.round.plain_is_known { self.known.lock().probing.rest() } else { PLAIN_ROUNDS }
     }
 
     fn rested(&mut self) {
-        self.known.pace.add(1, 1.0);
-        self.known.probing.idle();
+        self.committed_plainly(1);
     }
 
     fn experience(&self) -> Option<Experience> {
-        // Who gave the ratio wants a run that depends on nothing that was before it.
+        // Who gave the ratio wants a run that depends on nothing that was before it or is beside it.
         self.fixed_ratio.is_none().then(|| Experience::new(self.known.clone()))
     }
 
     fn build_on(&mut self, experience: &Experience) {
-        if let (None, Some(known)) = (self.fixed_ratio, experience.get::<Known>()) {
+        if let (None, Some(known)) = (self.fixed_ratio, experience.get::<Shared>()) {
             self.known = known.clone();
         }
     }
@@ -345,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_sequence_begins_with_what_the_last_one_learned() {
+    fn sequences_share_what_they_learn() {
         let costs = costs(1.0, Curve::line(10.0, 0.1));
         let learn = |policy, accepted| {
             let mut first = grower(policy, &[]);
@@ -359,6 +393,11 @@ mod tests {
         };
         assert!(size_after(learn("expected-gain", 0)) < size_after(None));
         assert!(learn("expected-gain,ratio=0.1", 0).is_none() && learn("svip", 0).is_none());
+
+        let [mut one, mut other] = [(), ()].map(|()| grower("expected-gain", &[]));
+        one.experience().iter().for_each(|experience| other.build_on(experience));
+        rounds(&mut one, costs, &[0.6, 0.2, 0.1], 0, 40);
+        assert!(round(&mut other, costs, &[0.6, 0.2, 0.1]).tree.len() < size_after(None));
     }
 
     #[test]

@@ -128,16 +128,16 @@ pub trait Policy: Send {
     /// A round of plain decoding went by that it was not asked about.
     fn rested(&mut self) {}
 
-    /// What it learned that holds beyond its sequence, if it learns such things.
+    /// What it learns that holds beyond its sequence, if it learns such things.
     fn experience(&self) -> Option<Experience> {
         None
     }
 
-    /// Begins with what one of its kind learned from a sequence of the same target, drafter and parameters.
+    /// Learns together with one of its kind, for a sequence of the same target, drafter and parameters, from now on.
     fn build_on(&mut self, _experience: &Experience) {}
 }
 
-/// What a policy learned from a sequence, for the next one to begin with: its own, and nobody else's to read.
+/// What a policy learns from a sequence, for others to begin with and to add to: its own, and nobody else's to read.
 #[derive(Clone)]
 pub struct Experience(Arc<dyn Any + Send + Sync>);
 

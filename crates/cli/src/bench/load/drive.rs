@@ -27,6 +27,8 @@ pub(super) struct Question {
 pub(super) struct Asking {
     pub(super) client: Client,
     pub(super) questions: Vec<Question>,
+    /// The place of the turn's first question.
+    pub(super) first: usize,
     /// How many requests there are to be.
     pub(super) requests: usize,
     /// The longest that one may take.
@@ -36,9 +38,9 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Sends the request of index `i`, which arrived at `arrived`.
+    /// Sends the turn's request of index `i`, which arrived at `arrived`.
     async fn ask(&self, i: usize, arrived: Instant) -> Option<Outcome> {
-        let question = self.questions.get(i % self.questions.len().max(1))?;
+        let question = self.questions.get((self.first + i) % self.questions.len().max(1))?;
         let begun = Instant::now();
         let late = begun.saturating_duration_since(arrived);
         let mut client = self.client.clone();

@@ -18,12 +18,14 @@ fn load(flags: &[&str]) -> Load {
 /// What a system with the shipped models finds.
 async fn found(args: &Load) -> Vec<Figures> {
     let (plan, targets, arms) = arms::arms(args, places(args), &shipped()).unwrap();
-    let running = system::start(plan).await.unwrap();
-    let client = Client::new(running.gateway()).unwrap();
     let prompts = ["What is 2 + 3?", "How old is Ann?"].map(str::to_owned);
     let requests = requests(&targets, &prompts, &Decoding::of(args.answers)).unwrap();
-    let found =
-        Bench { client, args, arms, targets, questions: Vec::new() }.run(&requests, &levels(args)).await.unwrap();
+    let texts = texts(&plan, &requests).await.unwrap();
+    let questions = arms.iter().map(|arm| questions(arm, &requests, &texts)).collect();
+    let running = system::start(plan).await.unwrap();
+    let client = Client::new(running.gateway()).unwrap();
+    let bench = Bench { client, args, arms, targets, questions, asked: AtomicUsize::new(0) };
+    let found = bench.run(&levels(args)).await.unwrap();
     running.stop().await.unwrap();
     found
 }
@@ -65,8 +67,8 @@ async fn another_text_than_plain_decoding_s_is_counted() {
     let asked = requests(&targets, &["What is 2 + 3?".to_owned()], &Decoding::of(args.answers)).unwrap();
     let other =
         client.clone().generate(GenerationRequest { max_tokens: 5, ..asked[0].1.clone() }, |_| {}).await.unwrap();
-    let mut bench = Bench { client, args: &args, arms, targets, questions: Vec::new() };
-    bench.questions = vec![questions(&bench.arms[0], &asked, &[Text::from(&other)])];
+    let questions = vec![questions(&arms[0], &asked, &[Text::from(&other)])];
+    let bench = Bench { client, args: &args, arms, targets, questions, asked: AtomicUsize::new(0) };
     let turn = bench.turn(0, Level::Concurrency(2), (3, 0), &ProgressBar::hidden()).await.unwrap();
     running.stop().await.unwrap();
     let figures = Figures::new(&bench.arms[0], Level::Concurrency(2), &[&turn], &[&turn]);

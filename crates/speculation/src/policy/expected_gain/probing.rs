@@ -21,14 +21,13 @@ impl Probing {
         Self { idle: 0, wait: SHORTEST, share }
     }
 
-    /// Whether to probe in this round.
-    pub(super) fn due(&self) -> bool {
-        self.idle >= self.wait
-    }
-
-    /// Rounds in a row without a draft.
-    pub(super) fn idle_rounds(&self) -> usize {
-        self.idle
+    /// Whether to probe in this round; other sequences then need not.
+    pub(super) fn begin_if_due(&mut self) -> bool {
+        let due = self.idle >= self.wait;
+        if due {
+            self.idle = 0;
+        }
+        due
     }
 
     /// Rounds until the next probe, if the one under way has no draft.
@@ -59,7 +58,7 @@ mod tests {
             if probes.len() == count {
                 break;
             }
-            if probing.due() {
+            if probing.begin_if_due() {
                 probing.drafted(lost);
                 probes.push(round);
             } else {
@@ -84,18 +83,18 @@ mod tests {
     fn a_rest_lasts_until_the_next_probe() {
         let mut probing = Probing::new(0.02);
         for expected in (0..SHORTEST).rev() {
-            assert!(!probing.due());
+            assert!(!probing.begin_if_due());
             assert_eq!(probing.rest(), expected);
             probing.idle();
         }
-        assert!(probing.due());
+        assert!(probing.begin_if_due() && !probing.begin_if_due());
     }
 
     #[test]
     fn a_draft_that_pays_needs_no_probe() {
         let mut probing = Probing::new(0.02);
         for _ in 0..20 {
-            assert!(!probing.due());
+            assert!(!probing.begin_if_due());
             probing.drafted(0.0);
         }
     }

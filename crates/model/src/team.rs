@@ -1,0 +1,139 @@
+//! Threads that the models of one process share.
+//!
+//! A forward pass keeps all its threads busy. Two at once would have more of them than there are processors: the system
+//! then takes processors away in the middle of regions that all others wait for, for milliseconds at a time. So a team
+//! computes for one pass at a time, and between layers a long pass lets those that wait go first.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{FairMutex, FairMutexGuard};
+
+use crate::pool::Pool;
+
+/// How long a pass computes before it lets another go first, between layers.
+const SLICE: Duration = Duration::from_micros(300);
+
+/// Threads that compute for one forward pass at a time. A clone is the same team.
+#[derive(Clone)]
+pub struct Team {
+    pool: Arc<FairMutex<Pool>>,
+    threads: usize,
+}
+
+impl Team {
+    /// A team of so many threads (at least one), of which one is the caller's whose pass it is.
+    pub fn new(threads: usize) -> Self {
+        let pool = Pool::new(threads);
+        Self { threads: pool.threads(), pool: Arc::new(FairMutex::new(pool)) }
+    }
+
+    /// Threads of the team.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Waits until the team is free, and has it until the turn is dropped. `waited` becomes the time that others had it
+    /// meanwhile.
+    pub(crate) fn turn<'a>(&'a self, waited: &'a mut Duration) -> Turn<'a> {
+        let asked = Instant::now();
+        let pool = self.pool.lock();
+        let begun = Instant::now();
+        *waited = begun - asked;
+        Turn { pool, begun, waited }
+    }
+}
+
+/// A team at the disposal of one pass.
+pub(crate) struct Turn<'a> {
+    pool: FairMutexGuard<'a, Pool>,
+    begun: Instant,
+    waited: &'a mut Duration,
+}
+
+impl Turn<'_> {
+    /// Lets another pass go first if one waits and this one has computed for a while.
+    pub(crate) fn give_way(&mut self) {
+        if self.begun.elapsed() >= SLICE {
+            let gave = Instant::now();
+            FairMutexGuard::bump(&mut self.pool);
+            self.begun = Instant::now();
+            *self.waited += self.begun - gave;
+        }
+    }
+}
+
+impl Deref for Turn<'_> {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        &self.pool
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    fn deref_mut(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    /// Runs regions of a turn until `ended`, giving way between them.
+    fn long_pass(team: &Team, regions: &AtomicU64, ended: impl Fn() -> bool) {
+        let mut waited = Duration::ZERO;
+        let mut turn = team.turn(&mut waited);
+        while !ended() {
+            turn.run(4, &|_| {});
+            regions.fetch_add(1, Ordering::Relaxed);
+            turn.give_way();
+        }
+    }
+
+    #[test]
+    fn a_long_pass_lets_a_short_one_in_between() {
+        let (team, done, regions) = (Team::new(2), AtomicBool::new(false), AtomicU64::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| long_pass(&team, &regions, || done.load(Ordering::Relaxed)));
+            while regions.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            // The long pass does not end before this one has.
+            let mut waited = Duration::ZERO;
+            team.turn(&mut waited).run(4, &|_| {});
+            assert!(waited > Duration::ZERO);
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn passes_never_overlap() {
+        let (team, inside) = (Team::new(2), AtomicU64::new(0));
+        let pass = || {
+            for _ in 0..200 {
+                let mut waited = Duration::ZERO;
+                let mut turn = team.turn(&mut waited);
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                turn.run(8, &|_| assert_eq!(inside.load(Ordering::SeqCst), 1));
+                inside.fetch_sub(1, Ordering::SeqCst);
+            }
+        };
+        thread::scope(|scope| {
+            let passes: Vec<_> = (0..3).map(|_| scope.spawn(pass)).collect();
+            passes.into_iter().for_each(|pass| pass.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_team_has_one_thread_at_least() {
+        assert_eq!([0, 1, 3].map(|threads| Team::new(threads).threads()), [1, 1, 3]);
+    }
+}
