@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::Parser;
 use espalier_service_kit::{Bytes, TelemetryArgs};
 
+use crate::weights::TargetWeight;
+
 /// Grows candidate trees with a small model and runs the rounds.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "espalier-drafter", version)]
@@ -41,6 +43,15 @@ pub struct Args {
     /// Most sequences served at once; more are refused with a hint when to come again.
     #[arg(long, env = "ESPALIER_DRAFTER_SEQUENCES_MAX", default_value_t = Config::SEQUENCES_MAX)]
     pub sequences_max: NonZeroUsize,
+    /// What targets count where several want to be drafted for at once, with names as the verifiers give them; 1 each unless
+    /// told otherwise. At most 1000.
+    #[arg(
+        long = "weight",
+        env = "ESPALIER_DRAFTER_WEIGHTS",
+        value_delimiter = ',',
+        value_name = "TARGET=N[,TARGET=N…]"
+    )]
+    pub weights: Vec<TargetWeight>,
     /// Memory for keys and values, like `512MiB` or `8GiB`; sequences that it has no room for are refused. When absent,
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
     #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
@@ -76,6 +87,8 @@ pub struct Config {
     pub threads: NonZeroUsize,
     /// Most sequences served at once.
     pub sequences_max: NonZeroUsize,
+    /// What targets count where several want to be drafted for at once, if not 1.
+    pub weights: Vec<TargetWeight>,
     /// The budget for keys and values; what suits model and machine when none.
     pub kv_memory: Option<Bytes>,
 }
@@ -97,6 +110,7 @@ impl Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             threads,
             sequences_max: Self::SEQUENCES_MAX,
+            weights: Vec::new(),
             kv_memory: None,
         }
     }
@@ -115,9 +129,31 @@ impl From<Args> for Config {
     fn from(args: Args) -> Self {
         let name = args.name.unwrap_or_else(|| Self::default_name(&args.model, args.layers));
         let Args {
-            model, target_model, layers, thresholds, predictors, listen, threads, sequences_max, kv_memory, ..
+            model,
+            target_model,
+            layers,
+            thresholds,
+            predictors,
+            listen,
+            threads,
+            sequences_max,
+            weights,
+            kv_memory,
+            ..
         } = args;
-        Self { model, target_model, layers, thresholds, predictors, name, listen, threads, sequences_max, kv_memory }
+        Self {
+            model,
+            target_model,
+            layers,
+            thresholds,
+            predictors,
+            name,
+            listen,
+            threads,
+            sequences_max,
+            weights,
+            kv_memory,
+        }
     }
 }
 

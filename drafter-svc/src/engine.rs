@@ -5,6 +5,7 @@ mod exits;
 mod memory;
 mod past;
 mod prediction;
+mod share;
 mod step;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -15,4 +16,4 @@ mod thread;
 pub(crate) use drafting::{Drafting, Request};
 pub(crate) use exits::{Exits, SharedTuner, Tuning};
 pub(crate) use memory::Memory;
-pub(crate) use thread::Engine;
+pub(crate) use thread::{Engine, Session};

@@ -1,5 +1,7 @@
 //! What keeps a drafter from starting, and how its failures become faults: the one place.
 
+use std::time::Duration;
+
 use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
@@ -46,12 +48,12 @@ pub(crate) enum SequenceError {
     Deadline(#[from] DeadlineError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("all {limit} sequences are taken")]
-    Full { limit: usize },
+    #[error("all {limit} sequences are taken, or kept for other targets than `{target}`")]
+    Full { limit: usize, target: String },
     #[error(transparent)]
     Memory(#[from] PoolFault),
-    #[error("the call ended before its first message")]
-    NoStart,
+    #[error("no start came before the call ended or {} seconds went by", limit.as_secs())]
+    NoStart { limit: Duration },
     #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
@@ -82,7 +84,7 @@ impl From<SequenceError> for Fault {
             | E::Exits(_)
             | E::Deadline(_)
             | E::Connect(_)
-            | E::NoStart
+            | E::NoStart { .. }
             | E::OtherTarget { .. }
             | E::Memory(PoolFault::TooSmall { .. }) => (Party::Gateway, FaultKind::BadInput),
             E::NoStates { .. } | E::States { .. } => (Party::Verifier, FaultKind::Internal),
@@ -101,7 +103,7 @@ impl From<SequenceError> for Fault {
 }
 
 /// When a refused sequence may try again.
-const RETRY_AFTER: std::time::Duration = std::time::Duration::from_millis(250);
+const RETRY_AFTER: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
 mod tests {

@@ -12,12 +12,15 @@ mod config;
 mod engine;
 mod error;
 mod learned;
+mod places;
 mod predictors;
 mod proposer;
 mod service;
 mod verifiers;
+mod weights;
 
 pub use config::{Args, Config};
 pub use error::DrafterError;
 pub use predictors::{PredictorError, PredictorFault};
 pub use service::{Drafter, serve};
+pub use weights::{TargetWeight, WeightError};

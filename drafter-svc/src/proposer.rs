@@ -7,7 +7,7 @@ use espalier_proto::{Fault, FaultKind, Outcome, Party};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{Limits, RoundTime};
 
-use crate::engine::{Drafting, Engine};
+use crate::engine::{Drafting, Session};
 use crate::error::SequenceError;
 
 /// Rounds of plain decoding that may be under way at once.
@@ -24,7 +24,7 @@ const PLAIN_ROUNDS: u32 = 6;
 /// When the policy drafts nothing, plain decoding is faster than drafting. Then the model rests for some rounds: empty trees
 /// go out without waiting for outcomes, so that a sequence that is not worth drafting for costs what plain decoding costs.
 pub(crate) struct EngineProposer {
-    engine: Engine,
+    engine: Session,
     /// Away while the engine has it.
     drafting: Option<Box<Drafting>>,
     rest: Rest,
@@ -93,7 +93,7 @@ impl Rest {
 }
 
 impl EngineProposer {
-    pub(crate) fn new(engine: Engine, drafting: Box<Drafting>) -> Self {
+    pub(crate) fn new(engine: Session, drafting: Box<Drafting>) -> Self {
         Self {
             engine,
             drafting: Some(drafting),

@@ -15,7 +15,8 @@ use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence
 use espalier_service_kit::{Bound, Deadline, outgoing};
 use espalier_speculation::{CostModel, parse_policy};
 use espalier_text::Tokenizer;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
@@ -24,9 +25,14 @@ use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Memory, Request as DraftRequest, SharedTuner, Tuning};
 use crate::error::{DrafterError, SequenceError};
 use crate::learned::{Circumstances, Learned, SharedCosts};
+use crate::places::{Place, Places};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
 use crate::verifiers::{Verifier, Verifiers};
+use crate::weights::Weights;
+
+/// A stream must say what it is about within this time.
+const OPENING_MAX: Duration = Duration::from_secs(10);
 
 /// A drafter ready to serve.
 #[derive(Clone)]
@@ -39,8 +45,7 @@ struct Inner {
     predictors: Predictors,
     memory: Memory,
     engine: Engine,
-    places: Arc<Semaphore>,
-    sequences_max: usize,
+    places: Places,
     verifiers: Verifiers,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
@@ -90,7 +95,7 @@ impl Drafter {
         let levels = model.decoder().measure_passes(&mut work)?;
         let memory = Memory::new(&model, config)?;
         let engine = Engine::start(model.clone(), work).map_err(DrafterError::Thread)?;
-        let sequences_max = config.sequences_max.get();
+        let places = Places::new(config.sequences_max.get(), Weights::new(&config.weights));
         Ok(Self(Arc::new(Inner {
             card,
             model,
@@ -98,8 +103,7 @@ impl Drafter {
             predictors,
             memory,
             engine,
-            places: Arc::new(Semaphore::new(sequences_max)),
-            sequences_max,
+            places,
             verifiers: Verifiers::default(),
             levels,
             learned: Learned::default(),
@@ -109,11 +113,6 @@ impl Drafter {
     /// What the drafter says of itself.
     pub fn card(&self) -> &DrafterCard {
         &self.0.card
-    }
-
-    fn place(&self) -> Result<OwnedSemaphorePermit, SequenceError> {
-        let limit = self.0.sequences_max;
-        self.0.places.clone().try_acquire_owned().map_err(|_| SequenceError::Full { limit })
     }
 
     /// Refuses another target than the one that the drafter was made for.
@@ -154,7 +153,12 @@ impl Drafter {
     }
 
     /// Who proposes for a sequence, and the hidden states that this takes.
-    fn proposer(&self, start: &Start, target: &VerifierCard) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
+    fn proposer(
+        &self,
+        start: &Start,
+        target: &VerifierCard,
+        place: Place,
+    ) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
         let Inner { card, model, exits, predictors, memory, learned, .. } = &*self.0;
         let request = DraftRequest {
             cache: memory.open(model, &start.committed, start.max_tokens)?,
@@ -182,7 +186,7 @@ impl Drafter {
             drafting.build_on(&learned.experience(circumstances, own));
         }
         let tap = self.tap(&drafting);
-        Ok((EngineProposer::new(self.0.engine.clone(), Box::new(drafting)), tap))
+        Ok((EngineProposer::new(self.0.engine.session(place), Box::new(drafting)), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.
@@ -190,14 +194,15 @@ impl Drafter {
         &self,
         incoming: &mut Streaming<pb::SpeculateRequest>,
         deadline: Option<Deadline>,
-    ) -> Result<(OwnedSemaphorePermit, Driver<EngineProposer, RemoteVerifier>), Fault> {
-        let place = self.place()?;
-        let first = incoming.message().await.map_err(|status| Fault::from_status(Party::Gateway, &status))?;
-        let first = first.ok_or(SequenceError::NoStart)?;
+    ) -> Result<Driver<EngineProposer, RemoteVerifier>, Fault> {
+        let no_start = SequenceError::NoStart { limit: OPENING_MAX };
+        let Ok(first) = timeout(OPENING_MAX, incoming.message()).await else { return Err(no_start.into()) };
+        let first = first.map_err(|status| Fault::from_status(Party::Gateway, &status))?.ok_or(no_start)?;
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
+        let place = self.0.places.admit(&start.target)?;
         let Verifier { channel, card } = self.0.verifiers.at(&start.verifier).await?;
         self.check_target(&card)?;
-        let (proposer, tap) = self.proposer(&start, &card)?;
+        let (proposer, tap) = self.proposer(&start, &card, place)?;
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),
@@ -211,7 +216,7 @@ impl Drafter {
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;
         let verifier = opened.inspect_err(|_| self.0.verifiers.forget(&start.verifier))?;
         let sequence = Sequence::new(start.committed, start.max_tokens);
-        Ok((place, Driver::new(sequence, proposer, verifier)))
+        Ok(Driver::new(sequence, proposer, verifier))
     }
 }
 
@@ -271,14 +276,13 @@ impl DrafterRpc for Drafter {
     ) -> Result<Response<Self::SpeculateStream>, Status> {
         let deadline = Deadline::of(request.metadata()).map_err(|error| Fault::from(SequenceError::from(error)))?;
         let mut incoming = request.into_inner();
-        let (place, driver) = self.begin(&mut incoming, deadline).await?;
+        let driver = self.begin(&mut incoming, deadline).await?;
         let (events, reports) = mpsc::channel(EVENTS_MAX);
         let grants = Grants::new();
         let granting = tokio::spawn(receive_grants(incoming, grants.clone(), events.clone()));
         tokio::spawn(async move {
             driver.run(grants, events).await;
             granting.abort();
-            drop(place);
         });
         let reports = ReceiverStream::new(reports).map(|event| Ok(event?.into()));
         Ok(Response::new(Box::pin(reports)))

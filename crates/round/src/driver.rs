@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use espalier_proto::{DrafterEvent, Fault, FaultKind, Party, RoundCost, RoundReport};
-use espalier_speculation::FinishReason;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -47,33 +46,41 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         Self { sequence, proposer, verifier, under_way: VecDeque::new() }
     }
 
-    /// Runs rounds, each against a grant, until the sequence ends, something
-    /// fails, grants are closed, or nobody reads the events any more. Whatever it is, everything held is dropped before this returns.
+    /// Runs rounds, each against a grant, until the sequence ends, something fails, grants are closed, or nobody reads the
+    /// events any more. Whatever it is, everything held is dropped before the last event is told: who hears of the last
+    /// round may come again at once.
     pub async fn run(mut self, grants: Grants, events: Events) {
-        let end = tokio::select! {
+        let last = tokio::select! {
             biased;
-            () = events.closed() => None,
-            end = self.rounds(&grants, &events) => end.transpose(),
+            () = events.closed() => Ok(Vec::new()),
+            last = self.rounds(&grants, &events) => last,
         };
         drop(self);
-        if let Some(end) = end {
+        let last = last.map_or_else(|fault| vec![Err(fault)], |events| events.into_iter().map(Ok).collect());
+        for event in last {
             // A reader that has gone by now does not want to know.
-            let _ = events.send(end.map(DrafterEvent::Finished)).await;
+            let _ = events.send(event).await;
         }
     }
 
-    /// Why the sequence ended; nothing if it was abandoned.
-    async fn rounds(&mut self, grants: &Grants, events: &Events) -> Result<Option<FinishReason>, Fault> {
-        while self.sequence.finish().is_none() {
+    /// What is to be told last: the round that ended the sequence and why it did; nothing if it was abandoned.
+    async fn rounds(&mut self, grants: &Grants, events: &Events) -> Result<Vec<DrafterEvent>, Fault> {
+        let mut report = None;
+        loop {
+            if let Some(reason) = self.sequence.finish() {
+                let report = report.map(DrafterEvent::Round);
+                return Ok(report.into_iter().chain([DrafterEvent::Finished(reason)]).collect());
+            }
+            if let Some(report) = report
+                && events.send(Ok(DrafterEvent::Round(report))).await.is_err()
+            {
+                return Ok(Vec::new());
+            }
             if !self.begin_rounds(grants).await? {
-                return Ok(None);
+                return Ok(Vec::new());
             }
-            let report = self.end_round().await?;
-            if events.send(Ok(DrafterEvent::Round(report))).await.is_err() {
-                return Ok(None);
-            }
+            report = Some(self.end_round().await?);
         }
-        Ok(self.sequence.finish())
     }
 
     /// Sees to it that at least one round is under way, and more where the
@@ -145,9 +152,12 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::collections::VecDeque;
+    use std::sync::Arc;
 
     use espalier_proto::{Grant, Outcome};
-    use espalier_speculation::{Acceptance, CandidateTree, NgramLimits, PassLoad, Token, Tree, commit, walk};
+    use espalier_speculation::{
+        Acceptance, CandidateTree, FinishReason, NgramLimits, PassLoad, Token, Tree, commit, walk,
+    };
     use proptest::prelude::*;
 
     use super::*;
@@ -233,6 +243,22 @@ mod tests {
             assert_eq!(feedback.tree, &self.trees[self.observed % self.trees.len()]);
             self.observed += 1;
             Ok(())
+        }
+    }
+
+    /// A proposer that holds something.
+    struct Holding {
+        inner: Drawn,
+        _held: Arc<()>,
+    }
+
+    impl Proposer for Holding {
+        async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
+            self.inner.propose(sequence).await
+        }
+
+        async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
+            self.inner.observe(feedback).await
         }
     }
 
@@ -333,6 +359,25 @@ mod tests {
         grants.close();
         assert_eq!(read.recv().await, None, "a run that may go no further just ends");
         run.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_sequence_held_is_free_before_its_last_round_is_told() {
+        let prompt = endless_prompt(2);
+        let tree = Tree::new();
+        let drawn = Drawn { trees: vec![tree], proposed: 0, observed: 0 };
+        let held = Arc::new(());
+        let proposer = Holding { inner: drawn, _held: held.clone() };
+        let driver = Driver::new(Sequence::new(prompt.clone(), 2), proposer, Target::new(&prompt, 2));
+        // There is room for the first round only.
+        let (events, mut read) = mpsc::channel(1);
+        let run = tokio::spawn(driver.run(granted(2), events));
+        tokio::task::yield_now().await;
+        assert!(!run.is_finished() && Arc::strong_count(&held) == 1);
+        for round in 0..2 {
+            assert!(matches!(read.recv().await, Some(Ok(DrafterEvent::Round(report))) if report.round == round));
+        }
+        assert!(matches!(read.recv().await, Some(Ok(DrafterEvent::Finished(FinishReason::Length)))));
     }
 
     #[tokio::test]

@@ -15,12 +15,13 @@ use espalier_speculation::{
 use super::exits::{Exits, Tuning};
 use super::past::Past;
 use super::prediction::Prediction;
+use super::share::PASS_ROWS;
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
 use crate::learned::SharedCosts;
 
 /// Committed positions read in one pass; a longer prompt takes several, so that others are not held up.
-const PREFILL_ROWS_MAX: usize = 128;
+const PREFILL_ROWS_MAX: usize = PASS_ROWS;
 
 /// What a sequence is drafted for.
 pub(crate) struct Request {

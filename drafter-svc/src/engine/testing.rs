@@ -18,9 +18,11 @@ use espalier_speculation::{CostModel, Limits, PassLoad, Sampling, Token, parse_p
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Drafting, Engine, Exits, Memory, Request};
+use super::{Drafting, Engine, Exits, Memory, Request, Session};
 use crate::config::Config;
 use crate::learned::SharedCosts;
+use crate::places::Places;
+use crate::weights::Weights;
 
 /// The layer after which the target's states are read.
 pub(crate) const TAPPED: usize = 2;
@@ -97,7 +99,7 @@ pub(crate) struct Bench {
     pub(crate) model: Arc<DraftModel>,
     exits: Exits,
     pub(crate) memory: Memory,
-    engine: Engine,
+    session: Session,
 }
 
 impl Bench {
@@ -109,7 +111,8 @@ impl Bench {
         let model = Arc::new(model);
         let memory = Memory::new(&model, &config).unwrap();
         let engine = Engine::start(model.clone(), Workspace::new(1)).unwrap();
-        Self { model, exits, memory, engine }
+        let place = Places::new(1, Weights::default()).admit("qwen3").unwrap();
+        Self { model, exits, memory, session: engine.session(place) }
     }
 
     pub(crate) fn sequence(&self, committed: &[Token]) -> Box<Drafting> {
@@ -129,7 +132,7 @@ impl Bench {
     pub(crate) async fn grow(&self, mut drafting: Box<Drafting>) -> (Box<Drafting>, Proposed) {
         assert!(drafting.can_draft());
         drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
-        self.engine.grow(drafting).await.unwrap()
+        self.session.grow(drafting).await.unwrap()
     }
 
     /// What is drafted after a text for whose last token the target was asked plainly.

@@ -1,54 +1,69 @@
 //! The thread that owns the draft model.
 //!
-//! Every turn it takes the jobs that wait, runs one level of all of them in one forward pass, and sends home those
-//! that are grown. A job whose caller is gone is dropped before compute is spent on it.
+//! Every turn it takes the jobs that wait, runs one level of as many of them as a pass takes, and sends home those that
+//! are grown. A job whose caller is gone is dropped before compute is spent on it.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use espalier_model::{AtExit, Depth, DraftModel, ModelError, Output, ROWS_MAX, Segment, States, Workspace};
+use espalier_model::{AtExit, Depth, DraftModel, ModelError, Output, Segment, States, Workspace};
 use espalier_proto::HiddenStates;
 use espalier_round::Proposed;
 use tokio::sync::{mpsc, oneshot};
 
 use super::drafting::Drafting;
+use super::share::{Ask, Shares};
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
+use crate::places::Place;
+use crate::weights::Sharer;
 
-/// Jobs that wait for the engine.
+/// Jobs that wait to be taken. A sequence has one at most, so what the engine has taken is bounded by the places.
 const QUEUE_MAX: usize = 256;
-
-/// Sequences that share a forward pass.
-const BATCH_MAX: usize = 64;
 
 type Grown = Result<(Box<Drafting>, Proposed), SequenceError>;
 
 /// A sequence to grow a tree for, and where to send it.
 struct Job {
     drafting: Box<Drafting>,
+    /// Whom its rows are counted to.
+    sharer: Sharer,
     home: oneshot::Sender<Grown>,
 }
 
-/// The way to the engine's thread; it ends when the last of these is dropped.
-#[derive(Clone)]
+/// The engine's thread; it ends when this and all sessions are gone.
 pub(crate) struct Engine {
     jobs: mpsc::Sender<Job>,
+}
+
+/// A sequence's way to the engine, and its place.
+pub(crate) struct Session {
+    jobs: mpsc::Sender<Job>,
+    place: Place,
 }
 
 impl Engine {
     /// Starts the thread.
     pub(crate) fn start(model: Arc<DraftModel>, work: Workspace) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let body = move || Turns { model: &model, work }.run(queue);
+        let body = move || Turns::new(&model, work).run(queue);
         thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
         Ok(Self { jobs })
     }
 
+    /// The way of a sequence that was given a place.
+    pub(crate) fn session(&self, place: Place) -> Session {
+        Session { jobs: self.jobs.clone(), place }
+    }
+}
+
+impl Session {
     /// Grows the tree of a round that was begun.
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Grown {
         let (home, grown) = oneshot::channel();
-        self.jobs.send(Job { drafting, home }).await.map_err(|_| SequenceError::Stopped)?;
+        let sharer = self.place.sharer().clone();
+        self.jobs.send(Job { drafting, sharer, home }).await.map_err(|_| SequenceError::Stopped)?;
         grown.await.map_err(|_| SequenceError::Stopped)?
     }
 }
@@ -56,45 +71,57 @@ impl Engine {
 struct Turns<'a> {
     model: &'a DraftModel,
     work: Workspace,
+    shares: Shares,
+    /// Jobs and what each is to run next; the one that waits longest comes first.
+    ready: Vec<(Job, Step)>,
 }
 
-impl Turns<'_> {
+impl<'a> Turns<'a> {
+    fn new(model: &'a DraftModel, work: Workspace) -> Self {
+        Self { model, work, shares: Shares::default(), ready: Vec::new() }
+    }
+
     fn run(mut self, mut queue: mpsc::Receiver<Job>) {
-        let mut jobs: Vec<Job> = Vec::new();
         loop {
-            if jobs.is_empty() {
+            if self.ready.is_empty() {
                 let Some(job) = queue.blocking_recv() else { return };
-                jobs.push(job);
+                self.take(job);
             }
-            while jobs.len() < BATCH_MAX
-                && let Ok(job) = queue.try_recv()
-            {
-                jobs.push(job);
+            for _ in 0..queue.len() {
+                if let Ok(job) = queue.try_recv() {
+                    self.take(job);
+                }
             }
-            jobs = self.turn(jobs);
+            self.turn();
         }
     }
 
-    /// One level for all jobs that there is room for; those that are not grown yet stay.
-    fn turn(&mut self, jobs: Vec<Job>) -> Vec<Job> {
-        let (mut running, mut waiting, mut rows) = (Vec::new(), Vec::new(), 0);
-        for mut job in jobs.into_iter().filter(|job| !job.home.is_closed()) {
-            match job.drafting.next() {
-                Some(step) if rows > 0 && rows + step.len() > ROWS_MAX => waiting.push(job),
-                Some(step) => {
-                    rows += step.len();
-                    running.push((job, step));
-                }
-                None => {
-                    let proposed = job.drafting.finish();
-                    // A caller that has just gone does not want it.
-                    let _ = job.home.send(proposed.map(|proposed| (job.drafting, proposed)));
-                }
+    /// Takes a job in, or sends it home if its tree is grown.
+    fn take(&mut self, mut job: Job) {
+        match job.drafting.next() {
+            Some(step) => self.ready.push((job, step)),
+            None => {
+                let proposed = job.drafting.finish();
+                // A caller that has just gone does not want it.
+                let _ = job.home.send(proposed.map(|proposed| (job.drafting, proposed)));
             }
         }
-        // Those that wait come first in the next turn.
-        waiting.extend(self.level(running));
-        waiting
+    }
+
+    /// One level for those whose turn it is; gives the rows that were run.
+    fn turn(&mut self) -> usize {
+        self.ready.retain(|(job, _)| !job.home.is_closed());
+        let asks: Vec<Ask<'_>> =
+            self.ready.iter().map(|(job, step)| Ask { sharer: &job.sharer, rows: step.len() }).collect();
+        let mut chosen = self.shares.choose(&asks).into_iter();
+        let (running, waiting): (Vec<_>, Vec<_>) =
+            self.ready.drain(..).partition(|_| chosen.next().unwrap_or_default());
+        self.ready = waiting;
+        let rows = running.iter().map(|(_, step)| step.len()).sum();
+        for job in self.level(running) {
+            self.take(job);
+        }
+        rows
     }
 
     /// Runs the steps of all jobs together; gives back those that can go on.
@@ -155,3 +182,6 @@ impl Turns<'_> {
         self.model.forward(&mut self.work, &mut segments, goes_on).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Targets that share one engine, turn by turn.
+#![allow(clippy::unwrap_used)]
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use espalier_speculation::{Limits, Token};
+
+use super::*;
+use crate::engine::share::PASS_ROWS;
+use crate::engine::testing::{Bench, independent, outcome, text};
+
+/// Eight rows a level.
+const POLICY: &str = "eagle2,total=24,depth=4,k=8";
+
+/// The most rows of a step here, those that read a prompt included.
+const STEP_MAX: usize = PASS_ROWS;
+
+fn sharer(target: &str, weight: u32) -> Sharer {
+    Sharer { target: target.into(), weight: NonZeroU32::new(weight).unwrap() }
+}
+
+/// A sequence whose trees are verified in no time: as soon as one is grown, the next begins.
+struct Client {
+    sharer: Sharer,
+    text: Vec<Token>,
+    grown: oneshot::Receiver<Grown>,
+    rounds: usize,
+}
+
+/// An engine with its clients.
+struct Sharing<'a> {
+    bench: &'a Bench,
+    turns: Turns<'a>,
+    clients: Vec<Client>,
+}
+
+impl<'a> Sharing<'a> {
+    fn new(bench: &'a Bench) -> Self {
+        Self { bench, turns: Turns::new(&bench.model, Workspace::new(1)), clients: Vec::new() }
+    }
+
+    /// Begins sequences of as many tokens as are given.
+    fn join(&mut self, sharer: &Sharer, lengths: impl IntoIterator<Item = usize>) {
+        for tokens in lengths {
+            let text = text(tokens);
+            let drafting = self.bench.sequence_under(POLICY, &text);
+            let grown = begin(&mut self.turns, sharer, drafting);
+            self.clients.push(Client { sharer: sharer.clone(), text, grown, rounds: 0 });
+        }
+    }
+
+    /// Takes a turn, begins the rounds that may follow, and gives the rows that were run.
+    fn turn(&mut self) -> usize {
+        let rows = self.turns.turn();
+        for client in &mut self.clients {
+            let Ok(grown) = client.grown.try_recv() else { continue };
+            let (mut drafting, known) = (grown.unwrap().0, client.text.len());
+            client.text.push(known as Token * 31 % 487 + 3);
+            drafting.apply(&outcome(&client.text, known, HiddenStates::new(0, 64))).unwrap();
+            client.grown = begin(&mut self.turns, &client.sharer, drafting);
+            client.rounds += 1;
+        }
+        rows
+    }
+
+    /// The turns and rows that each of the next rounds of the first client takes, and the time of all.
+    fn rounds(&mut self, count: usize) -> (Vec<usize>, Vec<usize>, Duration) {
+        let (mut turns, mut rows, begun) = (Vec::new(), Vec::new(), Instant::now());
+        for _ in 0..count {
+            let ended = self.clients[0].rounds + 1;
+            let ran: Vec<usize> =
+                std::iter::from_fn(|| (self.clients[0].rounds < ended).then(|| self.turn())).collect();
+            turns.push(ran.len());
+            rows.extend(ran);
+        }
+        (turns, rows, begun.elapsed())
+    }
+}
+
+fn begin(turns: &mut Turns<'_>, sharer: &Sharer, mut drafting: Box<Drafting>) -> oneshot::Receiver<Grown> {
+    let (home, grown) = oneshot::channel();
+    drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
+    turns.take(Job { drafting, sharer: sharer.clone(), home });
+    grown
+}
+
+#[test]
+fn a_sequence_beside_32_of_another_target_waits_for_one_turn_at_most_and_its_turns_are_short() {
+    const ROUNDS: usize = 8;
+    // Two, so that neither finds what the other has read.
+    let benches = [(); 2].map(|()| Bench::new(independent(), None));
+    let mut alone = Sharing::new(&benches[0]);
+    alone.join(&sharer("lone", 1), [100]);
+    let (turns_alone, _, took_alone) = alone.rounds(ROUNDS);
+
+    let mut beside = Sharing::new(&benches[1]);
+    beside.join(&sharer("lone", 1), [100]);
+    // Some have read their prompts when others begin.
+    beside.join(&sharer("busy", 1), (0..32).map(|i| 40 + 10 * i));
+    let (turns, rows, took) = beside.rounds(ROUNDS);
+    // Its prompt may take one turn more to read; no later round does.
+    assert!(turns[0] <= turns_alone[0] + 1 && turns[1..] == turns_alone[1..], "{turns:?} {turns_alone:?}");
+    assert!(rows.iter().all(|&rows| (PASS_ROWS..PASS_ROWS + STEP_MAX).contains(&rows)), "{rows:?}");
+    println!("{ROUNDS} rounds took {took_alone:?} alone and {took:?} beside 32 sequences of another target");
+}
+
+#[test]
+fn targets_draft_as_their_weights_are_and_each_of_their_sequences_comes_on() {
+    let bench = Bench::new(independent(), None);
+    let mut sharing = Sharing::new(&bench);
+    sharing.join(&sharer("heavy", 3), [9; 12]);
+    sharing.join(&sharer("light", 1), [9; 36]);
+    for _ in 0..400 {
+        sharing.turn();
+    }
+    let rounds: Vec<usize> = sharing.clients.iter().map(|client| client.rounds).collect();
+    let (heavy, light) = rounds.split_at(12);
+    let ratio = heavy.iter().sum::<usize>() as f64 / light.iter().sum::<usize>() as f64;
+    assert!((2.8..3.2).contains(&ratio), "{rounds:?}");
+    for rounds in [heavy, light] {
+        assert!(rounds.iter().max().unwrap() - rounds.iter().min().unwrap() <= 1, "{rounds:?}");
+    }
+}
+
+#[test]
+fn nothing_is_computed_for_a_caller_that_has_gone() {
+    let bench = Bench::new(independent(), None);
+    let mut sharing = Sharing::new(&bench);
+    sharing.join(&sharer("a", 1), [20, 30]);
+    drop(sharing.clients.remove(0));
+    assert_eq!(sharing.turn(), 30);
+    drop(sharing.clients.remove(0));
+    assert_eq!((sharing.turn(), sharing.turns.ready.len()), (0, 0));
+}

@@ -1,0 +1,97 @@
+//! How much each target counts where targets share a drafter.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The greatest weight.
+const WEIGHT_MAX: u32 = 1000;
+
+/// A target and its weight, written `TARGET=WEIGHT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetWeight {
+    /// The target's name.
+    pub target: String,
+    /// What it counts.
+    pub weight: NonZeroU32,
+}
+
+/// Why a weight cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WeightError {
+    /// It does not name a target.
+    #[error("`{0}` is not a target and its weight, like `medium=2`")]
+    Form(String),
+    /// The weight is none.
+    #[error("the weight `{found}` of `{target}` is not a whole number from 1 to {WEIGHT_MAX}")]
+    Weight {
+        /// The target.
+        target: String,
+        /// What was given.
+        found: String,
+    },
+}
+
+impl FromStr for TargetWeight {
+    type Err = WeightError;
+
+    fn from_str(text: &str) -> Result<Self, WeightError> {
+        let (target, weight) = text
+            .rsplit_once('=')
+            .filter(|(target, _)| !target.is_empty())
+            .ok_or_else(|| WeightError::Form(text.to_owned()))?;
+        let read = weight.parse().ok().filter(|weight: &NonZeroU32| weight.get() <= WEIGHT_MAX);
+        let weight = read.ok_or_else(|| WeightError::Weight { target: target.to_owned(), found: weight.to_owned() })?;
+        Ok(Self { target: target.to_owned(), weight })
+    }
+}
+
+/// A target as one of several that share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sharer {
+    pub(crate) target: Arc<str>,
+    pub(crate) weight: NonZeroU32,
+}
+
+/// The weights that were given.
+#[derive(Debug, Default)]
+pub(crate) struct Weights(HashMap<String, NonZeroU32>);
+
+impl Weights {
+    pub(crate) fn new(weights: &[TargetWeight]) -> Self {
+        Self(weights.iter().map(|given| (given.target.clone(), given.weight)).collect())
+    }
+
+    /// A target with its weight, which is 1 where none was given.
+    pub(crate) fn sharer(&self, target: &str) -> Sharer {
+        let weight = self.0.get(target).copied().unwrap_or(NonZeroU32::MIN);
+        Sharer { target: target.into(), weight }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_target_counts_what_was_said_or_1() {
+        let weights = Weights::new(&["medium=3".parse().unwrap(), "a=b=2".parse().unwrap()]);
+        let weight = |target| weights.sharer(target).weight.get();
+        assert_eq!((weight("medium"), weight("a=b"), weight("small")), (3, 2, 1));
+    }
+
+    #[test]
+    fn what_is_no_weight_is_refused_with_what_was_found() {
+        let refusal = |text: &str| text.parse::<TargetWeight>().unwrap_err().to_string();
+        for text in ["medium", "=2"] {
+            assert_eq!(refusal(text), format!("`{text}` is not a target and its weight, like `medium=2`"));
+        }
+        for weight in ["0", "1001", "-1", "1.5", ""] {
+            let expected = format!("the weight `{weight}` of `medium` is not a whole number from 1 to 1000");
+            assert_eq!(refusal(&format!("medium={weight}")), expected);
+        }
+    }
+}
