@@ -4,14 +4,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Parser;
-use espalier_service_kit::{ConnectError, TelemetryArgs, channel};
-use espalier_speculation::{PolicyError, PolicySpec, parse_policy};
+use espalier_service_kit::TelemetryArgs;
+use espalier_speculation::PolicyError;
 use thiserror::Error;
-use tonic::transport::Channel;
 
+use crate::address::{AddressError, Place};
 use crate::profiles::{Profiles, ProfilesError};
+use crate::resolver::Resolver;
+use crate::usual::Usual;
 
-/// The most verifiers, and the most drafters, that a gateway may be given.
+/// The most verifiers, and the most drafters, that a gateway may be given or find.
 pub const PEERS_MAX: usize = 256;
 
 /// The most requests that a gateway may be told to serve at once.
@@ -21,7 +23,7 @@ pub const REQUESTS_LIMIT: usize = 65_536;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "espalier-gateway", version)]
 pub struct Args {
-    /// A verifier's address; several may be given
+    /// A verifier's address; several may be given. `dns+http://name:port` stands for all addresses of a name, at all times
     #[arg(
         long = "verifier",
         env = "ESPALIER_GATEWAY_VERIFIERS",
@@ -30,7 +32,7 @@ pub struct Args {
         required = true
     )]
     pub verifiers: Vec<String>,
-    /// A drafter's address; several may be given
+    /// A drafter's address; several may be given, in the forms of a verifier's
     #[arg(long = "drafter", env = "ESPALIER_GATEWAY_DRAFTERS", value_name = "URL", value_delimiter = ',')]
     pub drafters: Vec<String>,
     /// Where to listen; port 0 takes any free one
@@ -39,8 +41,8 @@ pub struct Args {
     /// How trees are grown unless a request says otherwise
     #[arg(long, env = "ESPALIER_GATEWAY_POLICY", default_value = Config::POLICY, value_name = "POLICY")]
     pub policy: String,
-    /// Thresholds of exits by target and drafter, as `espalier tune thresholds` writes them; drafters that are not named
-    /// there choose their own
+    /// Policies, and thresholds of exits as `espalier tune thresholds` writes them, by target and drafter; drafters that
+    /// are not named there choose their own thresholds
     #[arg(long, env = "ESPALIER_GATEWAY_PROFILES", value_name = "FILE.json")]
     pub profiles: Option<PathBuf>,
     /// Requests served at once; more are refused
@@ -56,7 +58,7 @@ pub struct Args {
 pub enum ConfigError {
     /// An address is none.
     #[error(transparent)]
-    Address(#[from] ConnectError),
+    Address(#[from] AddressError),
     /// The default policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -80,26 +82,11 @@ pub enum ConfigError {
 /// How a gateway is to run; valid by construction.
 #[derive(Debug, Clone)]
 pub struct Config {
-    pub(crate) verifiers: Vec<Address>,
-    pub(crate) drafters: Vec<Address>,
+    pub(crate) verifiers: Vec<Place>,
+    pub(crate) drafters: Vec<Place>,
+    pub(crate) resolver: Resolver,
     pub(crate) usual: Usual,
     pub(crate) requests_max: usize,
-}
-
-/// What holds for every request that does not say otherwise.
-#[derive(Debug, Clone)]
-pub(crate) struct Usual {
-    /// How trees are grown.
-    pub(crate) policy: PolicySpec,
-    /// When rows leave drafters with several exits.
-    pub(crate) profiles: Profiles,
-}
-
-/// Where a service is, and the way there.
-#[derive(Debug, Clone)]
-pub(crate) struct Address {
-    pub(crate) url: String,
-    pub(crate) channel: Channel,
 }
 
 impl Config {
@@ -121,14 +108,15 @@ impl Config {
         let limit = REQUESTS_LIMIT;
         let profiles = args.profiles.as_deref().map(Profiles::read).transpose()?;
         Ok(Self {
-            usual: Usual { policy: parse_policy(&args.policy)?, profiles: profiles.unwrap_or_default() },
+            usual: Usual::new(&args.policy, profiles.unwrap_or_default())?,
             requests_max: in_range("requests-max", args.requests_max, (1, limit))?,
             ..Self::new(&args.verifiers, &args.drafters)?
         })
     }
 
     /// The usual configuration for these verifiers and drafters, each given as
-    /// `http://host:port`. Must be called within a tokio runtime.
+    /// `http://host:port`, or as `dns+http://name:port` for all addresses of a name. Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
     /// An address that is none, no verifier, or too many.
@@ -136,14 +124,22 @@ impl Config {
         in_range("number of verifiers", verifiers.len(), (1, PEERS_MAX))?;
         in_range("number of drafters", drafters.len(), (0, PEERS_MAX))?;
         Ok(Self {
-            verifiers: addresses(verifiers)?,
-            drafters: addresses(drafters)?,
-            usual: Usual { policy: parse_policy(Self::POLICY)?, profiles: Profiles::default() },
+            verifiers: places(verifiers)?,
+            drafters: places(drafters)?,
+            resolver: Resolver::system(),
+            usual: Usual::new(Self::POLICY, Profiles::default())?,
             requests_max: Self::REQUESTS_MAX,
         })
     }
 
-    /// The same with thresholds of exits for some drafters and targets.
+    /// The same with another way to look names up.
+    #[must_use]
+    pub fn with_resolver(mut self, resolver: Resolver) -> Self {
+        self.resolver = resolver;
+        self
+    }
+
+    /// The same with policies and thresholds of exits for some targets and drafters.
     #[must_use]
     pub fn with_profiles(mut self, profiles: Profiles) -> Self {
         self.usual.profiles = profiles;
@@ -151,9 +147,8 @@ impl Config {
     }
 }
 
-fn addresses(urls: &[String]) -> Result<Vec<Address>, ConfigError> {
-    let address = |url: &String| Ok(Address { url: url.clone(), channel: channel(url)? });
-    urls.iter().map(address).collect()
+fn places(texts: &[String]) -> Result<Vec<Place>, ConfigError> {
+    texts.iter().map(|text| Ok(Place::parse(text)?)).collect()
 }
 
 fn in_range(name: &'static str, value: usize, (min, limit): (usize, usize)) -> Result<usize, ConfigError> {
@@ -167,6 +162,8 @@ fn in_range(name: &'static str, value: usize, (min, limit): (usize, usize)) -> R
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use espalier_speculation::Acceptance;
+
     use super::*;
 
     fn parsed(args: &[&str]) -> Result<Config, ConfigError> {
@@ -178,7 +175,8 @@ mod tests {
     async fn the_usual_configuration_needs_only_verifiers() {
         let config = parsed(&[]).unwrap();
         assert_eq!(config.verifiers.len(), 2);
-        assert_eq!((config.usual.policy.name(), config.requests_max), ("expected-gain", 256));
+        let policy = config.usual.policy("any", "any", Acceptance::Coupled);
+        assert_eq!((policy.name(), config.requests_max), ("expected-gain", 256));
     }
 
     #[tokio::test]

@@ -1,114 +1,108 @@
 //! Who is there: verifiers by target, and drafters.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use espalier_proto::{DrafterCard, TargetCard};
-use futures::future::join_all;
+use espalier_proto::{DrafterCard, TargetCard, VerifierCard};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
 
 use crate::config::Config;
-use crate::peers::{Peer, TargetInfo};
+use crate::health::Standing;
+use crate::peers::{Held, Peer, TargetInfo};
+use crate::pool::Pool;
 
-/// How often services are asked whether they are there, and what they are.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A verifier, one of possibly several for its target.
-pub(crate) type Replica = Peer<TargetInfo>;
-
-/// A drafter.
-pub(crate) type Drafter = Peer<DrafterCard>;
-
-/// All services that the gateway was told of.
+/// All services that the gateway knows of.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    verifiers: Vec<Arc<Replica>>,
-    drafters: Vec<Arc<Drafter>>,
+    verifiers: Arc<Pool<TargetInfo>>,
+    drafters: Arc<Pool<DrafterCard>>,
 }
 
 impl Directory {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            verifiers: config.verifiers.iter().cloned().map(Peer::new).map(Arc::new).collect(),
-            drafters: config.drafters.iter().cloned().map(Peer::new).map(Arc::new).collect(),
+            verifiers: Arc::new(Pool::new(&config.verifiers, &config.resolver)),
+            drafters: Arc::new(Pool::new(&config.drafters, &config.resolver)),
         }
     }
 
-    /// Asks every service once.
+    /// Finds and asks every service once.
     pub(crate) async fn refresh(&self) {
-        let verifiers = join_all(self.verifiers.iter().map(|verifier| verifier.refresh()));
-        let drafters = join_all(self.drafters.iter().map(|drafter| drafter.refresh()));
-        tokio::join!(verifiers, drafters);
+        tokio::join!(self.verifiers.refresh(), self.drafters.refresh());
     }
 
-    /// Goes on asking, each service on its own, until the answer is dropped.
+    /// Goes on finding and asking until the answer is dropped.
     pub(crate) fn watch(&self) -> JoinSet<()> {
+        let (verifiers, drafters) = (Arc::clone(&self.verifiers), Arc::clone(&self.drafters));
         let mut watching = JoinSet::new();
-        for verifier in &self.verifiers {
-            let verifier = Arc::clone(verifier);
-            watching.spawn(async move {
-                loop {
-                    sleep(REFRESH_INTERVAL).await;
-                    verifier.refresh().await;
-                }
-            });
-        }
-        for drafter in &self.drafters {
-            let drafter = Arc::clone(drafter);
-            watching.spawn(async move {
-                loop {
-                    sleep(REFRESH_INTERVAL).await;
-                    drafter.refresh().await;
-                }
-            });
-        }
+        watching.spawn(async move { verifiers.watch().await });
+        watching.spawn(async move { drafters.watch().await });
         watching
     }
 
-    /// The verifiers of a target, those that answer first; none if it is unknown.
-    pub(crate) fn replicas(&self, target: &str) -> Vec<Arc<Replica>> {
-        let serves = |replica: &&Arc<Replica>| replica.card().is_some_and(|info| info.card.name == target);
-        let mut replicas: Vec<_> = self.verifiers.iter().filter(serves).cloned().collect();
-        replicas.sort_by_key(|replica| !replica.is_up());
-        replicas
+    /// A verifier for a sequence of a target, none of the `full` ones, by their URLs. One that did not answer is better
+    /// than none: it may be back.
+    pub(crate) fn verifier(&self, target: &VerifierCard, key: u64, full: &[String]) -> Option<Held<TargetInfo>> {
+        let serves = |peer: &Peer<TargetInfo>, info: &TargetInfo| serves(peer, info, target, full);
+        let mut standings = [Standing::Up, Standing::Down].into_iter();
+        standings.find_map(|standing| self.verifiers.choose(standing, key, serves))
     }
 
-    /// What a target is, as one of its verifiers describes it.
+    /// Whether a verifier that answers could take a sequence of a target, besides the `full` ones.
+    pub(crate) fn has_verifier(&self, target: &VerifierCard, full: &[String]) -> bool {
+        let up = self.verifiers.peers().into_iter().filter(|peer| peer.standing() == Standing::Up);
+        let mut known = up.filter_map(|peer| Some((peer.card()?, peer)));
+        known.any(|(info, peer)| serves(&peer, &info, target, full))
+    }
+
+    /// A drafter that answers and suits.
+    pub(crate) fn drafter(
+        &self,
+        key: u64,
+        suits: impl Fn(&Peer<DrafterCard>, &DrafterCard) -> bool,
+    ) -> Option<Held<DrafterCard>> {
+        self.drafters.choose(Standing::Up, key, suits)
+    }
+
+    /// What a target is, as one of its verifiers describes it; one that answers, if there is any.
     pub(crate) fn target(&self, name: &str) -> Option<Arc<TargetInfo>> {
-        self.replicas(name).first()?.card()
+        let mut known = self.verifiers.known();
+        known.retain(|(_, info)| info.card.name == name);
+        known.into_iter().next().map(|(_, info)| info)
     }
 
     /// The targets that answer, by name.
     pub(crate) fn targets(&self) -> Vec<TargetCard> {
-        let mut cards: Vec<TargetCard> = self
-            .verifiers
-            .iter()
-            .filter(|verifier| verifier.is_up())
-            .filter_map(|verifier| verifier.card())
-            .map(|info| self.describe(&info))
-            .collect();
+        let known = self.verifiers.known().into_iter();
+        let up = known.filter(|(standing, _)| *standing == Standing::Up);
+        let mut cards: Vec<TargetCard> = up.map(|(_, info)| self.describe(&info)).collect();
         cards.sort_by(|one, other| one.name.cmp(&other.name));
         cards.dedup_by(|one, other| one.name == other.name);
         cards
     }
 
     /// The drafters that have described themselves, those that answer first.
-    pub(crate) fn drafters(&self) -> Vec<(Arc<Drafter>, Arc<DrafterCard>)> {
-        let known = |drafter: &Arc<Drafter>| Some((Arc::clone(drafter), drafter.card()?));
-        let mut drafters: Vec<_> = self.drafters.iter().filter_map(known).collect();
-        drafters.sort_by_key(|(drafter, _)| !drafter.is_up());
-        drafters
+    pub(crate) fn drafters(&self) -> Vec<Arc<DrafterCard>> {
+        self.drafters.known().into_iter().map(|(_, card)| card).collect()
     }
 
     fn describe(&self, info: &TargetInfo) -> TargetCard {
-        let drafters = self.drafters().into_iter();
-        let drafters = drafters.filter(|(drafter, card)| drafter.is_up() && card.suits(&info.card));
+        let known = self.drafters.known().into_iter();
+        let suiting = known.filter(|(standing, card)| *standing == Standing::Up && card.suits(&info.card));
+        let mut names: Vec<String> = Vec::new();
+        for (_, card) in suiting {
+            if !names.contains(&card.name) {
+                names.push(card.name.clone());
+            }
+        }
         TargetCard {
             name: info.card.name.clone(),
             vocabulary: info.card.vocabulary.clone(),
             context: info.card.context,
-            drafters: drafters.map(|(_, card)| card.name.clone()).collect(),
+            drafters: names,
         }
     }
+}
+
+fn serves(peer: &Peer<TargetInfo>, info: &TargetInfo, target: &VerifierCard, full: &[String]) -> bool {
+    info.stands_in_for(target) && !full.iter().any(|url| url == peer.url())
 }

@@ -9,6 +9,8 @@ use espalier_text::TextError;
 use thiserror::Error;
 use tonic::Status;
 
+use crate::session::SessionError;
+
 /// When a refused request may be tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
 
@@ -21,6 +23,9 @@ pub enum RequestError {
     /// The deadline cannot be understood.
     #[error(transparent)]
     Deadline(#[from] DeadlineError),
+    /// The session's name is none.
+    #[error(transparent)]
+    Session(#[from] SessionError),
     /// The policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use espalier_proto::{Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, SequenceId, Start};
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
-use espalier_speculation::{FinishReason, NgramLimits, Token};
+use espalier_speculation::{FinishReason, NgramLimits, PolicySpec, Token};
 
-use crate::directory::{Directory, Replica};
+use crate::directory::Directory;
+use crate::drafting::Drafting;
+use crate::peers::{Held, Peer, TargetInfo};
 use crate::rounds::Rounds;
-use crate::route::Route;
+use crate::route::{Progress, Route, Turn, is_full};
 use crate::stream::TextStream;
 use crate::tally::Tally;
-use crate::validate::{Drafting, ValidRequest};
+use crate::validate::ValidRequest;
 
 /// A request at work. Dropping it frees all that it holds, everywhere.
 pub(crate) struct Generation {
@@ -22,8 +24,15 @@ pub(crate) struct Generation {
     sequence: SequenceId,
     committed: Vec<Token>,
     route: Route,
+    drafting: Drafting,
+    /// How trees are grown by whoever drafts.
+    policy: PolicySpec,
+    /// Drafters that failed this sequence, by their URLs.
+    failed: Vec<String>,
+    /// Verifiers that had no room for this sequence, by their URLs.
+    full: Vec<String>,
     /// The verifier that was chosen last.
-    replica: Option<Arc<Replica>>,
+    verifier: Option<Held<TargetInfo>>,
     rounds: Option<Rounds>,
     text: TextStream,
     tally: Tally,
@@ -39,11 +48,16 @@ impl Generation {
         deadline: Option<Deadline>,
         sequence: SequenceId,
     ) -> Self {
+        let drafting = Drafting::find(&request, &directory, &[]);
         Self {
             committed: request.prompt.clone(),
-            route: Route::new(request.drafting.clone()),
+            route: Route::default(),
+            policy: request.policy(drafting.name()),
+            drafting,
+            failed: Vec::new(),
+            full: Vec::new(),
             text: TextStream::new(&request.target.tokenizer, request.stop_strings.clone()),
-            replica: None,
+            verifier: None,
             rounds: None,
             tally: Tally::default(),
             finish: None,
@@ -73,9 +87,11 @@ impl Generation {
                 Err(fault) => fault,
             };
             self.note_loss(&fault);
-            let pause = self.route.after(&fault, self.has_begun()).ok_or_else(|| fault.clone())?;
+            let progress = self.progress();
+            let detour = self.route.after(&fault, progress).ok_or_else(|| fault.clone())?;
             tracing::warn!(sequence = %self.sequence, %fault, "a sequence is opened again elsewhere");
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(detour.pause).await;
+            self.turn(detour.turn);
         }
     }
 
@@ -92,36 +108,63 @@ impl Generation {
 
     /// Opens the sequence from what is committed.
     async fn open(&mut self) -> Result<Rounds, Fault> {
-        let replica = self.choose_replica()?;
+        let verifier = self.choose_verifier()?;
+        let (url, channel) = (verifier.url().to_owned(), verifier.channel());
         let metadata = outgoing(self.deadline);
-        match &self.route.drafting {
-            Drafting::Model(_, drafter) => Rounds::by_drafter(drafter.channel(), self.start(&replica), metadata).await,
+        match &self.drafting {
+            Drafting::Model(drafter) => Rounds::by_drafter(drafter.peer().channel(), self.start(url), metadata).await,
             Drafting::Ngram => {
                 let acceptance = self.request.sampling.acceptance();
                 let proposer = Ngram::new(self.stops(), NgramLimits::default(), acceptance);
-                Rounds::from_here(replica.channel(), self.opening(), proposer, metadata).await
+                Rounds::from_here(channel, self.opening(), proposer, metadata).await
             }
-            Drafting::Nobody => Rounds::from_here(replica.channel(), self.opening(), Plain, metadata).await,
+            Drafting::Nobody => Rounds::from_here(channel, self.opening(), Plain, metadata).await,
         }
     }
 
-    fn choose_replica(&mut self) -> Result<Arc<Replica>, Fault> {
-        let name = &self.request.target.card.name;
-        let replica = self.directory.replicas(name).into_iter().next();
-        self.replica.clone_from(&replica);
-        replica.ok_or_else(|| {
-            let what = format_args!("no verifier of target `{name}` is left");
+    fn choose_verifier(&mut self) -> Result<&Peer<TargetInfo>, Fault> {
+        // Its own load must not keep a sequence from where it was.
+        self.verifier = None;
+        let target = &self.request.target.card;
+        self.verifier = self.directory.verifier(target, self.request.key, &self.full);
+        self.verifier.as_ref().map(Held::peer).ok_or_else(|| {
+            let what = format_args!("no verifier of target `{}` is left", target.name);
             Fault::new(Party::Verifier, FaultKind::Gone, what)
         })
     }
 
-    /// Sees to it that others are preferred to a service that was lost.
-    fn note_loss(&self, fault: &Fault) {
-        match (fault.kind, fault.party, &self.route.drafting, &self.replica) {
-            (FaultKind::Gone, Party::Drafter, Drafting::Model(_, drafter), _) => drafter.lost(fault),
-            (FaultKind::Gone, Party::Verifier, _, Some(replica)) => replica.lost(fault),
+    /// How far the sequence has come. When all verifiers are full, all may be asked again.
+    fn progress(&mut self) -> Progress {
+        let elsewhere = self.directory.has_verifier(&self.request.target.card, &self.full);
+        if !elsewhere {
+            self.full.clear();
+        }
+        Progress { drafted: self.drafting.drafter().is_some(), begun: self.has_begun(), elsewhere }
+    }
+
+    /// Sees to it that others are preferred to a service that was lost or is full.
+    fn note_loss(&mut self, fault: &Fault) {
+        if is_full(fault) {
+            self.full.extend(self.verifier.as_ref().map(|verifier| verifier.peer().url().to_owned()));
+        }
+        match (fault.kind, fault.party, self.drafting.drafter(), &self.verifier) {
+            (FaultKind::Gone, Party::Drafter, Some(drafter), _) => drafter.lost(fault),
+            (FaultKind::Gone, Party::Verifier, _, Some(verifier)) => verifier.peer().lost(fault),
             _ => {}
         }
+    }
+
+    /// Has another proposer go on, if so decided.
+    fn turn(&mut self, turn: Turn) {
+        self.drafting = match turn {
+            Turn::Again => return,
+            Turn::Ngram => Drafting::Ngram,
+            Turn::OtherDrafter => {
+                self.failed.extend(self.drafting.drafter().map(|drafter| drafter.url().to_owned()));
+                Drafting::find(&self.request, &self.directory, &self.failed)
+            }
+        };
+        self.policy = self.request.policy(self.drafting.name());
     }
 
     fn commit(&mut self, mut report: RoundReport) -> Result<GenerationEvent, Fault> {
@@ -167,7 +210,7 @@ impl Generation {
             reason,
             prompt_tokens: self.request.prompt.len(),
             completion_tokens: self.generated(),
-            speculation: self.tally.summary(&self.route, &self.request.policy),
+            speculation: self.tally.summary(self.drafting.name(), &self.policy, self.route.failovers()),
             text,
             seed: self.request.sampling.seed(),
             stop_string,
@@ -187,19 +230,19 @@ impl Generation {
         }
     }
 
-    fn start(&self, replica: &Replica) -> Start {
+    fn start(&self, verifier: String) -> Start {
         Start {
             sequence: self.sequence.clone(),
             target: self.request.target.card.name.clone(),
-            verifier: replica.url().to_owned(),
+            verifier,
             committed: self.committed.clone(),
             generated: self.generated(),
             sampling: self.request.sampling.clone(),
-            policy: self.request.policy.to_string(),
+            policy: self.policy.to_string(),
             max_tokens: self.remaining(),
             stop_tokens: self.request.stop_tokens.clone(),
             logprobs: self.request.logprobs,
-            exit_thresholds: self.request.exit_thresholds.clone(),
+            exit_thresholds: self.request.exit_thresholds(self.drafting.name()),
         }
     }
 

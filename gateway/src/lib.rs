@@ -5,25 +5,36 @@
 //! the target's own tokenizer, which came over the wire. Then a sequence is
 //! opened with a drafter, rounds are granted as fast as the client reads, and
 //! text is streamed. When a drafter or a verifier is lost, the sequence is opened
-//! again from what is committed, if need be on the verifier alone, with n-gram
-//! proposals.
+//! again from what is committed, with others of their kind or, if need be, on the
+//! verifier alone, with n-gram proposals.
 //!
 //! It holds no weights and links no tensor library.
 
+mod address;
+mod balance;
 mod config;
 mod directory;
+mod drafting;
 mod error;
 mod generation;
+mod health;
 mod peers;
+mod pool;
 mod profiles;
+mod resolver;
 mod rounds;
 mod route;
 mod service;
+mod session;
 mod stream;
 mod tally;
+mod usual;
 mod validate;
 
+pub use address::AddressError;
 pub use config::{Args, Config, ConfigError, PEERS_MAX, REQUESTS_LIMIT};
 pub use error::{GatewayError, RequestError};
 pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};
+pub use resolver::Resolver;
 pub use service::{Gateway, serve};
+pub use session::{SESSION_BYTES_MAX, SessionError};

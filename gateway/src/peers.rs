@@ -1,17 +1,22 @@
 //! What verifiers and drafters say of themselves.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
-use espalier_service_kit::{Deadline, outgoing};
+use espalier_service_kit::{Deadline, is_serving, outgoing};
 use espalier_text::{Parts, Tokenizer};
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Status};
 
-use crate::config::Address;
+use crate::address::Address;
+use crate::balance::Load;
+use crate::health::Standing;
 
 /// A service that does not describe itself within this time counts as lost.
 const DESCRIBE_MAX: Duration = Duration::from_secs(2);
@@ -19,24 +24,43 @@ const DESCRIBE_MAX: Duration = Duration::from_secs(2);
 /// A tokenizer that does not arrive within this time is not to be had.
 const TOKENIZER_MAX: Duration = Duration::from_secs(60);
 
-/// A service elsewhere, and what it last said of itself.
+/// What a service of some kind says of itself.
+pub(crate) trait Card: Send + Sync + Sized + 'static {
+    /// Who is at fault when it cannot be had.
+    const PARTY: Party;
+
+    /// Asks a service what it is; `known` is what it said before.
+    fn ask(channel: Channel, known: Option<Arc<Self>>) -> impl Future<Output = Result<Arc<Self>, Fault>> + Send;
+
+    /// Sequences that the service runs at once, if it says so.
+    fn places(&self) -> Option<NonZeroUsize>;
+}
+
+/// A service elsewhere, what it last said of itself, and what it does for this gateway.
 #[derive(Debug)]
 pub(crate) struct Peer<T> {
     url: String,
     channel: Channel,
     known: RwLock<Known<T>>,
+    running: AtomicUsize,
+    left: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Known<T> {
     card: Option<Arc<T>>,
-    up: bool,
+    standing: Standing,
 }
 
 impl<T> Peer<T> {
     pub(crate) fn new(address: Address) -> Self {
-        let known = RwLock::new(Known { card: None, up: false });
-        Self { url: address.url, channel: address.channel, known }
+        Self {
+            url: address.url,
+            channel: address.channel,
+            known: RwLock::new(Known { card: None, standing: Standing::Down }),
+            running: AtomicUsize::new(0),
+            left: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -49,32 +73,100 @@ impl<T> Peer<T> {
 
     /// What it last said of itself, if it ever did.
     pub(crate) fn card(&self) -> Option<Arc<T>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).card.clone()
+        self.read().card.clone()
     }
 
-    /// Whether it answered when last asked.
-    pub(crate) fn is_up(&self) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).up
+    /// What it can be asked for, as far as is known.
+    pub(crate) fn standing(&self) -> Standing {
+        self.read().standing
     }
 
     /// It did not answer. What it said before is kept: it may come back.
     pub(crate) fn lost(&self, fault: &Fault) {
-        let was_up = std::mem::replace(&mut self.write().up, false);
-        if was_up {
+        let before = std::mem::replace(&mut self.write().standing, Standing::Down);
+        if before != Standing::Down {
             tracing::warn!(url = self.url, %fault, "a service is lost");
         }
     }
 
-    fn answered(&self, card: Arc<T>) {
-        let mut known = self.write();
-        if !known.up {
-            tracing::info!(url = self.url, "a service answers");
-        }
-        *known = Known { card: Some(card), up: true };
+    /// No sequence will be given to it any more; those that it runs may end.
+    pub(crate) fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
+        tracing::info!(url = self.url, "a service leaves");
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, Known<T>> {
+    pub(crate) fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    fn answered(&self, card: Arc<T>, standing: Standing) {
+        let before = std::mem::replace(&mut *self.write(), Known { card: Some(card), standing });
+        match (before.standing, standing) {
+            (Standing::Down, Standing::Up) => tracing::info!(url = self.url, "a service answers"),
+            (Standing::Up, Standing::Draining) => {
+                tracing::info!(url = self.url, "a service takes no sequences any more");
+            }
+            _ => {}
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known<T>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known<T>> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Card> Peer<T> {
+    /// What it has to do, as this gateway sees it.
+    pub(crate) fn load(&self, card: &T) -> Load {
+        Load { running: self.running.load(Ordering::Relaxed), places: card.places() }
+    }
+
+    /// Asks the service whether it takes sequences, and what it is; whether it answered.
+    pub(crate) async fn refresh(&self) -> bool {
+        let health = is_serving(self.channel(), outgoing(Some(Deadline::after(DESCRIBE_MAX))));
+        let (serving, card) = tokio::join!(health, T::ask(self.channel(), self.card()));
+        let serving = serving.map_err(|status| Fault::from_status(T::PARTY, &status));
+        match card.and_then(|card| Ok((card, serving?))) {
+            Ok((card, serving)) => self.answered(card, if serving { Standing::Up } else { Standing::Draining }),
+            Err(fault) => {
+                self.lost(&fault);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// A peer with a sequence of ours, for as long as the sequence is there.
+#[derive(Debug)]
+pub(crate) struct Held<T> {
+    peer: Arc<Peer<T>>,
+    card: Arc<T>,
+}
+
+impl<T> Held<T> {
+    pub(crate) fn new(peer: &Arc<Peer<T>>, card: Arc<T>) -> Self {
+        peer.running.fetch_add(1, Ordering::Relaxed);
+        Self { peer: Arc::clone(peer), card }
+    }
+
+    pub(crate) fn peer(&self) -> &Peer<T> {
+        &self.peer
+    }
+
+    /// What the peer said of itself when it was chosen.
+    pub(crate) fn card(&self) -> &T {
+        &self.card
+    }
+}
+
+impl<T> Drop for Held<T> {
+    fn drop(&mut self) {
+        self.peer.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -85,37 +177,48 @@ pub(crate) struct TargetInfo {
     pub(crate) tokenizer: Tokenizer,
 }
 
-impl Peer<TargetInfo> {
-    /// Asks the verifier what it is; fetches its tokenizer unless it is known.
-    pub(crate) async fn refresh(&self) {
-        match self.ask().await {
-            Ok(info) => self.answered(info),
-            Err(fault) => self.lost(&fault),
-        }
-    }
-
-    async fn ask(&self) -> Result<Arc<TargetInfo>, Fault> {
-        let card = describe_verifier(self.channel()).await?;
-        match self.card() {
-            Some(known) if known.card == card => Ok(known),
-            Some(known) if known.card.vocabulary.fingerprint == card.vocabulary.fingerprint => {
-                Ok(Arc::new(TargetInfo { card, tokenizer: known.tokenizer.clone() }))
-            }
-            _ => {
-                let tokenizer = build_tokenizer(fetch_tokenizer(self.channel()).await?).await?;
-                Ok(Arc::new(TargetInfo { card, tokenizer }))
-            }
-        }
+impl TargetInfo {
+    /// Whether a sequence of another verifier may go on here: equal weights and an equal tokenizer give an equal text.
+    pub(crate) fn stands_in_for(&self, other: &VerifierCard) -> bool {
+        let card = &self.card;
+        card.name == other.name
+            && card.model.fingerprint == other.model.fingerprint
+            && card.vocabulary.fingerprint == other.vocabulary.fingerprint
     }
 }
 
-impl Peer<DrafterCard> {
-    /// Asks the drafter what it is.
-    pub(crate) async fn refresh(&self) {
-        match describe_drafter(self.channel()).await {
-            Ok(card) => self.answered(Arc::new(card)),
-            Err(fault) => self.lost(&fault),
+impl Card for TargetInfo {
+    const PARTY: Party = Party::Verifier;
+
+    /// The tokenizer is fetched unless it is known.
+    async fn ask(channel: Channel, known: Option<Arc<Self>>) -> Result<Arc<Self>, Fault> {
+        let card = describe_verifier(channel.clone()).await?;
+        match known {
+            Some(known) if known.card == card => Ok(known),
+            Some(known) if known.card.vocabulary.fingerprint == card.vocabulary.fingerprint => {
+                Ok(Arc::new(Self { card, tokenizer: known.tokenizer.clone() }))
+            }
+            _ => {
+                let tokenizer = build_tokenizer(fetch_tokenizer(channel).await?).await?;
+                Ok(Arc::new(Self { card, tokenizer }))
+            }
         }
+    }
+
+    fn places(&self) -> Option<NonZeroUsize> {
+        NonZeroUsize::new(self.card.sequences_max)
+    }
+}
+
+impl Card for DrafterCard {
+    const PARTY: Party = Party::Drafter;
+
+    async fn ask(channel: Channel, _: Option<Arc<Self>>) -> Result<Arc<Self>, Fault> {
+        Ok(Arc::new(describe_drafter(channel).await?))
+    }
+
+    fn places(&self) -> Option<NonZeroUsize> {
+        None
     }
 }
 

@@ -17,10 +17,12 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
-use crate::config::{Config, Usual};
+use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
+use crate::session::Session;
+use crate::usual::Usual;
 use crate::validate::ValidRequest;
 
 type Events = Pin<Box<dyn Stream<Item = Result<pb::GenerateResponse, Status>> + Send>>;
@@ -32,7 +34,7 @@ pub struct Gateway(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     directory: Arc<Directory>,
-    usual: Usual,
+    usual: Arc<Usual>,
     places: Arc<Semaphore>,
     requests_max: usize,
 }
@@ -59,7 +61,7 @@ impl Gateway {
         directory.refresh().await;
         Self(Arc::new(Inner {
             directory,
-            usual: config.usual,
+            usual: Arc::new(config.usual),
             places: Arc::new(Semaphore::new(config.requests_max)),
             requests_max: config.requests_max,
         }))
@@ -79,18 +81,23 @@ impl Gateway {
         let limit = self.0.requests_max;
         let place = Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| GatewayError::Full { limit })?;
         let deadline = Deadline::of(metadata).map_err(RequestError::from)?;
-        let valid = self.validate(wire).await?;
+        let session = Session::of(metadata).map_err(RequestError::from)?;
+        let valid = self.validate(wire, session).await?;
         let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
         let generation = Generation::new(valid, Arc::clone(&self.0.directory), deadline, sequence);
         Ok((generation, place))
     }
 
     /// Long prompts take a while to tokenize, so a thread for such work does it.
-    async fn validate(&self, wire: pb::GenerateRequest) -> Result<ValidRequest, GatewayError> {
+    async fn validate(
+        &self,
+        wire: pb::GenerateRequest,
+        session: Option<Session>,
+    ) -> Result<ValidRequest, GatewayError> {
         let inner = Arc::clone(&self.0);
         let validate = move || {
             let request = with_seed(GenerationRequest::try_from(wire)?);
-            ValidRequest::new(request, &inner.directory, &inner.usual)
+            ValidRequest::new(request, session, &inner.directory, &inner.usual)
         };
         let validated = tokio::task::spawn_blocking(validate).await;
         Ok(validated.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))??)

@@ -5,8 +5,6 @@ use std::time::Duration;
 use espalier_proto::{RoundReport, SpeculationSummary};
 use espalier_speculation::{PolicySpec, RoundRecord, Statistics};
 
-use crate::route::Route;
-
 /// Counts and times of all rounds of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -31,7 +29,8 @@ impl Tally {
         self.wait += cost.wait;
     }
 
-    pub(crate) fn summary(&self, route: &Route, policy: &PolicySpec) -> SpeculationSummary {
+    /// The sums; `drafter` and `policy` are those of the last rounds.
+    pub(crate) fn summary(&self, drafter: &str, policy: &PolicySpec, failovers: u32) -> SpeculationSummary {
         let sums = self.statistics.sums();
         SpeculationSummary {
             rounds: self.statistics.rounds() as u64,
@@ -44,9 +43,9 @@ impl Tally {
             draft: self.draft,
             verify: self.verify,
             wait: self.wait,
-            drafter: route.drafting.name().to_owned(),
+            drafter: drafter.to_owned(),
             policy: policy.to_string(),
-            failovers: route.failovers(),
+            failovers,
         }
     }
 }

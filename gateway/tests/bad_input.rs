@@ -94,6 +94,15 @@ async fn stop_strings_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
+async fn a_name_of_a_session_that_is_none_is_refused() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let status = generate_in_session(&url, "two words", request(5)).await.err().unwrap();
+    let words = "x-espalier-session `two words` is not 1 to 128 visible ASCII characters";
+    assert_eq!((status.code(), status.message()), (Code::InvalidArgument, words));
+}
+
+#[tokio::test]
 async fn a_request_without_a_prompt_and_a_role_that_no_template_knows_are_refused() {
     let toy = verifier("toy").await;
     let url = gateway(&[&toy], &[]).await;

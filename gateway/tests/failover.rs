@@ -28,6 +28,50 @@ async fn a_drafter_that_is_lost_at_any_round_changes_no_token() {
 }
 
 #[tokio::test]
+async fn another_drafter_takes_over_from_one_that_is_lost() {
+    for rounds in [1, 2, 5, 20] {
+        let (toy, one, other) = (verifier("toy").await, drafter("one", None).await, drafter("other", None).await);
+        let url = gateway(&[&toy], &[&one, &other]).await;
+        let whole = generate(&url, request(200)).await.unwrap();
+        let [first, second] = if one.life.rounds() > 0 { [&one, &other] } else { [&other, &one] };
+        assert_eq!(second.life.rounds(), 0, "one drafter had the whole sequence");
+        let before = whole.completion.speculation.drafter;
+        breaks_after(first, first.life.rounds() + rounds);
+        let answer = generate(&url, request(200)).await.unwrap();
+        assert_eq!(answer.ids(), plain_text(&PROMPT, 200));
+        let speculation = answer.completion.speculation;
+        assert_eq!(speculation.failovers, 1);
+        assert!(speculation.drafter != before && speculation.drafter != "ngram", "{speculation:?}");
+        assert!(second.life.rounds() > 0);
+    }
+}
+
+#[tokio::test]
+async fn when_all_drafters_are_lost_n_grams_go_on() {
+    let (toy, one, other) = (verifier("toy").await, drafter("one", None).await, drafter("other", None).await);
+    let url = gateway(&[&toy], &[&one, &other]).await;
+    breaks_after(&one, 3);
+    breaks_after(&other, 3);
+    let answer = generate(&url, request(200)).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 200));
+    assert_eq!((answer.completion.speculation.drafter.as_str(), answer.completion.speculation.failovers), ("ngram", 2));
+}
+
+#[tokio::test]
+async fn a_drafter_that_was_asked_for_by_name_is_replaced_by_its_like_alone() {
+    let (toy, other) = (verifier("toy").await, drafter("other", None).await);
+    let (one, two) = (drafter("small", None).await, drafter("small", None).await);
+    let url = gateway(&[&toy], &[&one, &two, &other]).await;
+    breaks_after(&one, 3);
+    breaks_after(&two, 3);
+    let named = GenerationRequest { drafter: Some("small".to_owned()), ..request(200) };
+    let answer = generate(&url, named).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 200));
+    assert_eq!([one.life.rounds(), two.life.rounds(), other.life.rounds()], [3, 3, 0]);
+    assert_eq!(answer.completion.speculation.drafter, "ngram");
+}
+
+#[tokio::test]
 async fn a_verifier_that_is_lost_at_any_round_changes_no_token() {
     for rounds in [1, 2, 5, 20] {
         for drafter_name in [None, Some("ngram".to_owned())] {
@@ -81,11 +125,28 @@ async fn a_target_that_never_answered_is_unknown() {
 
 #[tokio::test]
 async fn a_second_verifier_of_a_target_stands_in_for_the_first() {
-    let (first, second) = (verifier("toy").await, verifier("toy").await);
-    breaks_after(&first, 5);
-    let url = gateway(&[&first, &second], &[]).await;
+    let (one, two) = (verifier("toy").await, verifier("toy").await);
+    breaks_after(&one, 5);
+    breaks_after(&two, 5);
+    let url = gateway(&[&one, &two], &[]).await;
     let answer = generate(&url, request(100)).await.unwrap();
     assert_eq!(answer.ids(), plain_text(&PROMPT, 100));
-    assert_eq!(first.life.rounds(), 5);
-    assert!(second.life.rounds() > 0);
+    assert!(one.life.rounds() >= 5 && two.life.rounds() >= 5);
+    assert_eq!(answer.completion.speculation.failovers, 2);
+}
+
+#[tokio::test]
+async fn a_verifier_without_room_is_passed_over_for_another() {
+    let (one, two, small) = (verifier("toy").await, verifier("toy").await, drafter("small", None).await);
+    let url = gateway(&[&one, &two], &[&small]).await;
+    for (full, free) in [(&one, &two), (&two, &one)] {
+        full.life.full.store(true, Ordering::SeqCst);
+        free.life.full.store(false, Ordering::SeqCst);
+        let answer = generate(&url, request(100)).await.unwrap();
+        assert_eq!(answer.ids(), plain_text(&PROMPT, 100));
+        assert_eq!(answer.completion.speculation.drafter, "small");
+    }
+    one.life.full.store(true, Ordering::SeqCst);
+    let refusal = generate(&url, request(100)).await.err().unwrap();
+    assert_eq!((refusal.code(), refusal.message()), (Code::ResourceExhausted, "full"));
 }

@@ -48,6 +48,25 @@ async fn a_profile_is_sent_to_the_drafter_and_for_the_target_that_it_names() {
 }
 
 #[tokio::test]
+async fn the_policy_is_the_request_s_or_the_profile_s_or_the_usual_one() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    let profiles =
+        Profiles::parse(r#"{"toy": {"small": {"policy": "constant,k=2"}, "*": {"policy": "cape"}}}"#).unwrap();
+    let config = Config::new(&[toy.url], &[small.url]).unwrap();
+    let [usual, url] = [start(config.clone()).await, start(config.with_profiles(profiles)).await];
+    let named = GenerationRequest { policy: Some("svip".to_owned()), ..request(5) };
+    let ngram = GenerationRequest { drafter: Some("ngram".to_owned()), ..request(5) };
+    for (url, asked, policy) in [
+        (&usual, request(5), "expected-gain"),
+        (&url, request(5), "constant,k=2"),
+        (&url, named, "svip"),
+        (&url, ngram, "cape"),
+    ] {
+        assert_eq!(generate(url, asked).await.unwrap().completion.speculation.policy, policy);
+    }
+}
+
+#[tokio::test]
 async fn the_end_tells_how_it_went() {
     let toy = verifier("toy").await;
     let url = gateway(&[&toy], &[]).await;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
-use espalier_local::{ANY_PORT, Plan, Profiles, Role, System};
+use espalier_local::{ANY_PORT, Address, Plan, Profiles, Role, System};
 use espalier_proto::{GenerationRequest, Prompt};
 use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
@@ -50,7 +50,11 @@ pub fn client(system: &System) -> Client {
 
 /// Where a service of a system listens.
 pub fn address(system: &System, role: Role) -> SocketAddr {
-    let service = system.addresses().iter().find(|address| address.role == role).unwrap();
+    socket(system.addresses().iter().find(|address| address.role == role).unwrap())
+}
+
+/// Where a service listens.
+pub fn socket(service: &Address) -> SocketAddr {
     service.url.strip_prefix("http://").unwrap().parse().unwrap()
 }
 

@@ -10,7 +10,7 @@ use espalier_local::{ANY_PORT, Plan, Role, System};
 use espalier_proto::GenerationRequest;
 use espalier_service_kit::{Bytes, bind};
 use espalier_speculation::{Penalties, Shaping};
-use espalier_tests::{Proxy, address, answer, client, model, plan, prompts, request, sampling, start};
+use espalier_tests::{Proxy, address, answer, client, model, plan, prompts, request, sampling, socket, start};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
@@ -19,21 +19,24 @@ const TOKENS: usize = 64;
 
 /// A gateway that reaches a system's services only through proxies: the verifier through several, as if there were so many.
 struct Fragile {
-    drafter: Option<Proxy>,
+    drafters: Vec<(String, Proxy)>,
     verifiers: Vec<Proxy>,
     client: Client,
 }
 
 impl Fragile {
     async fn around(system: &System, verifiers: usize) -> Self {
-        let drafter = Proxy::start(address(system, Role::Drafter)).await;
+        let drafters = system.addresses().iter().filter(|service| service.role == Role::Drafter);
+        let drafters = drafters.map(async |service| (service.name.clone(), Proxy::start(socket(service)).await));
+        let drafters = join_all(drafters).await;
         let verifiers = join_all((0..verifiers).map(|_| Proxy::start(address(system, Role::Verifier)))).await;
         let urls: Vec<String> = verifiers.iter().map(|proxy| proxy.url().to_owned()).collect();
-        let config = Config::new(&urls, &[drafter.url().to_owned()]).unwrap();
+        let drafter_urls: Vec<String> = drafters.iter().map(|(_, proxy)| proxy.url().to_owned()).collect();
+        let config = Config::new(&urls, &drafter_urls).unwrap();
         let bound = bind(ANY_PORT).await.unwrap();
         let client = Client::new(&bound.url()).unwrap();
         tokio::spawn(serve(Gateway::start(config).await, bound, std::future::pending()));
-        Self { drafter: Some(drafter), verifiers, client }
+        Self { drafters, verifiers, client }
     }
 
     /// Asks, and has `after` tokens come before `lose` happens.
@@ -74,7 +77,7 @@ fn ask(prompt: &[u32], temperature: f64) -> GenerationRequest {
 }
 
 async fn lose_drafter(fragile: &mut Fragile) {
-    fragile.drafter.take().unwrap().cut().await;
+    fragile.drafters.remove(0).1.cut().await;
 }
 
 async fn restart_verifier(fragile: &mut Fragile) {
@@ -96,6 +99,26 @@ async fn a_drafter_lost_in_mid_stream_changes_no_token() {
         assert_eq!(found.ids(), whole.ids());
         // And the next request does without it from the start.
         assert_eq!(answer(&fragile.client, ask(&prompt, temperature)).await.ids(), whole.ids());
+    }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_drafter_takes_over_in_mid_stream_and_changes_no_token() {
+    let mut plan = plan(&["medium"], None, 2);
+    plan.drafters.push(DrafterConfig { name: "second".to_owned(), ..plan.drafters[0].clone() });
+    let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
+    let (prompt, _) = prompts("medium").remove(2);
+    for temperature in [0.0, 0.8] {
+        let mut fragile = Fragile::around(&system, 1).await;
+        let whole = answer(&fragile.client, ask(&prompt, temperature)).await;
+        let first = whole.completion.speculation.drafter.clone();
+        let in_use = fragile.drafters.iter().position(|(name, _)| *name == first).unwrap();
+        fragile.drafters.swap(0, in_use);
+        let found = fragile.ask_and_lose(ask(&prompt, temperature), 10, lose_drafter).await;
+        assert_eq!(found.ids(), whole.ids());
+        let speculation = found.completion.speculation;
+        assert_eq!((speculation.drafter, speculation.failovers), (fragile.drafters[0].0.clone(), 1));
     }
     system.stop().await.unwrap();
 }

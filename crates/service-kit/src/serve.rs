@@ -189,6 +189,8 @@ mod tests {
 
     use super::*;
     use crate::connect::channel;
+    use crate::health::is_serving;
+    use crate::propagation::outgoing;
 
     const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -230,12 +232,14 @@ mod tests {
     #[tokio::test]
     async fn a_server_is_healthy_until_it_is_asked_to_end() {
         let bound = bind(ANY_PORT).await.unwrap();
-        let mut client = HealthClient::new(channel(&bound.url()).unwrap());
+        let url = bound.url();
+        let mut client = HealthClient::new(channel(&url).unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(bound.serve(Nothing, FILE_DESCRIPTOR_SET, async {
             stopped.await.ok();
         }));
         assert_eq!(health_of(&mut client, "").await, ServingStatus::Serving);
+        assert!(is_serving(channel(&url).unwrap(), outgoing(None)).await.unwrap());
         assert_eq!(health_of(&mut client, Nothing::NAME).await, ServingStatus::Serving);
 
         let request = HealthCheckRequest { service: String::new() };

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,8 +15,9 @@ use espalier_proto::pb::drafter_server::{Drafter, DrafterServer};
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
 use espalier_proto::{
-    Completion, DrafterCard, FILE_DESCRIPTOR_SET, GeneratedToken, GenerationEvent, GenerationRequest, Grant, Model,
-    NumberedTree, Open, Outcome, Prompt, Start, TokenizerFiles, VerifierCard, VerifierEvent, Vocabulary, pb,
+    Completion, DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest,
+    Grant, Model, NumberedTree, Open, Outcome, Party, Prompt, Start, TokenizerFiles, VerifierCard, VerifierEvent,
+    Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{bind, channel};
@@ -25,10 +26,12 @@ use espalier_speculation::{
 };
 use espalier_text::Tokenizer;
 use futures::{Stream, StreamExt, stream};
-use tokio::sync::mpsc;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
-use tonic::transport::Channel;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status, Streaming};
 
 pub const VOCAB: usize = 4096;
@@ -67,6 +70,8 @@ pub struct Life {
     pub rounds: AtomicUsize,
     /// Rounds after which the stream breaks, once; never if 0.
     pub breaks_after: AtomicUsize,
+    /// Whether sequences are refused for want of room.
+    pub full: AtomicBool,
     /// The thresholds that the last sequence of a drafter came with.
     pub thresholds: Mutex<Option<ExitThresholds>>,
 }
@@ -202,6 +207,9 @@ impl Verifier for ToyVerifier {
         &self,
         request: Request<Streaming<pb::VerifyRequest>>,
     ) -> Result<Response<Self::VerifyStream>, Status> {
+        if self.life.full.load(Ordering::SeqCst) {
+            return Err(Fault::new(Party::Verifier, FaultKind::Overloaded, "full").into());
+        }
         let mut up = request.into_inner();
         let open = Open::read(up.message().await?.unwrap(), &self.card()).unwrap();
         let sequence = ToySequence { up, open, opened: false, over: false, guest: Guest::new(&self.life) };
@@ -280,26 +288,58 @@ impl Drafter for ToyDrafter {
 pub struct Toy {
     pub url: String,
     pub life: Arc<Life>,
+    stop: Arc<Notify>,
 }
 
 impl Toy {
+    fn new(url: String) -> Self {
+        Self { url, life: Arc::default(), stop: Arc::default() }
+    }
+
     /// A service at an address where nobody listens any more.
     pub async fn gone() -> Self {
-        Self { url: bind(ANY_PORT).await.unwrap().url(), life: Arc::default() }
+        Self::new(bind(ANY_PORT).await.unwrap().url())
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.url.strip_prefix("http://").unwrap().parse().unwrap()
+    }
+
+    /// Asks the service to end; what runs there goes on.
+    pub fn drain(&self) {
+        self.stop.notify_one();
+    }
+
+    fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        let stop = Arc::clone(&self.stop);
+        async move { stop.notified().await }
     }
 }
 
 pub async fn verifier(name: &str) -> Toy {
-    let (life, bound) = (Arc::new(Life::default()), bind(ANY_PORT).await.unwrap());
-    let service = ToyVerifier { name: name.to_owned(), tokenizer: tokenizer(), life: Arc::clone(&life) };
-    let url = bound.url();
-    tokio::spawn(bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, std::future::pending()));
-    Toy { url, life }
+    let bound = bind(ANY_PORT).await.unwrap();
+    let toy = Toy::new(bound.url());
+    let service = ToyVerifier { name: name.to_owned(), tokenizer: tokenizer(), life: Arc::clone(&toy.life) };
+    tokio::spawn(bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, toy.stopped()));
+    toy
+}
+
+/// A verifier that answers everything, but says that it takes no calls.
+pub async fn unready_verifier(name: &str) -> Toy {
+    let listener = TcpListener::bind(ANY_PORT).await.unwrap();
+    let toy = Toy::new(format!("http://{}", listener.local_addr().unwrap()));
+    let service = ToyVerifier { name: name.to_owned(), tokenizer: tokenizer(), life: Arc::clone(&toy.life) };
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+    let server = Server::builder().add_service(VerifierServer::new(service)).add_service(health_service);
+    tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+    toy
 }
 
 /// A drafter; `fingerprint` is that of the shipped tokenizer unless given.
 pub async fn drafter(name: &str, fingerprint: Option<&str>) -> Toy {
-    let (life, bound) = (Arc::new(Life::default()), bind(ANY_PORT).await.unwrap());
+    let bound = bind(ANY_PORT).await.unwrap();
+    let toy = Toy::new(bound.url());
     let fingerprint = fingerprint.map_or_else(|| tokenizer().fingerprint().to_owned(), str::to_owned);
     let card = DrafterCard {
         name: name.to_owned(),
@@ -309,10 +349,9 @@ pub async fn drafter(name: &str, fingerprint: Option<&str>) -> Toy {
         context: CONTEXT,
         only_target: None,
     };
-    let service = ToyDrafter { card, life: Arc::clone(&life) };
-    let url = bound.url();
-    tokio::spawn(bound.serve(DrafterServer::new(service), FILE_DESCRIPTOR_SET, std::future::pending()));
-    Toy { url, life }
+    let service = ToyDrafter { card, life: Arc::clone(&toy.life) };
+    tokio::spawn(bound.serve(DrafterServer::new(service), FILE_DESCRIPTOR_SET, toy.stopped()));
+    toy
 }
 
 /// Starts a gateway and returns where it is.
@@ -368,7 +407,27 @@ impl Answer {
 }
 
 pub async fn generate(url: &str, request: GenerationRequest) -> Result<Answer, Status> {
-    let mut stream = client(url).generate(pb::GenerateRequest::from(request)).await?.into_inner();
+    rest(client(url).generate(pb::GenerateRequest::from(request)).await?.into_inner()).await
+}
+
+/// An answer to a request of a session.
+pub async fn generate_in_session(url: &str, session: &str, asked: GenerationRequest) -> Result<Answer, Status> {
+    let mut asked = Request::new(pb::GenerateRequest::from(asked));
+    asked.metadata_mut().insert("x-espalier-session", session.parse().unwrap());
+    rest(client(url).generate(asked).await?.into_inner()).await
+}
+
+/// A long answer whose first tokens have come, and whose others come only when they are read.
+pub async fn begin(url: &str, request: GenerationRequest) -> Streaming<pb::GenerateResponse> {
+    let narrow = Endpoint::from_shared(url.to_owned()).unwrap().initial_stream_window_size(256);
+    let mut client = GenerationClient::new(narrow.connect_lazy());
+    let mut stream = client.generate(pb::GenerateRequest::from(request)).await.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    stream
+}
+
+/// What of an answer has not been read yet.
+pub async fn rest(mut stream: Streaming<pb::GenerateResponse>) -> Result<Answer, Status> {
     let mut tokens = Vec::new();
     while let Some(message) = stream.message().await? {
         match GenerationEvent::try_from(message).unwrap() {

@@ -1,0 +1,186 @@
+//! Who of several peers takes a sequence: the one that its session prefers, unless it is markedly busier than others.
+
+use std::num::NonZeroUsize;
+
+/// So many sequences beyond its share a preferred peer may run and still be preferred. What a shared prefix saves is
+/// worth some waiting, but not more than that.
+pub(crate) const AFFINITY_SLACK: usize = 2;
+
+/// What a peer has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Sequences that this gateway has there.
+    pub(crate) running: usize,
+    /// Sequences that it serves at once; unknown if absent.
+    pub(crate) places: Option<NonZeroUsize>,
+}
+
+impl Load {
+    fn places(self) -> usize {
+        self.places.map_or(1, NonZeroUsize::get)
+    }
+
+    /// Whether it is so full as another, or fuller, in proportion to the places of each. Multiplied out, so that
+    /// nothing is rounded.
+    fn at_least(self, other: Self, slack: usize) -> bool {
+        let [mine, theirs] = [self, other].map(|load| load.places() as u128);
+        self.running as u128 * theirs >= other.running as u128 * mine + slack as u128 * theirs
+    }
+
+    fn is_full(self) -> bool {
+        self.places.is_some_and(|places| self.running >= places.get())
+    }
+}
+
+/// A peer that may be chosen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    /// What tells it from the others, the same in all gateways.
+    pub(crate) url: &'a str,
+    pub(crate) load: Load,
+}
+
+/// Chooses by `key`, which sequences that should meet have in common: the peer that the key prefers, or else the least
+/// loaded. Among equals `turn`, counted up from choice to choice, decides.
+pub(crate) fn choose(candidates: &[Candidate<'_>], key: u64, turn: usize) -> Option<usize> {
+    let least = least_loaded(candidates, turn)?;
+    let preferred = preferred(candidates, key)?;
+    let (first, other) = (candidates.get(preferred)?.load, candidates.get(least)?.load);
+    let busy = first.at_least(other, AFFINITY_SLACK) || first.is_full();
+    Some(if busy { least } else { preferred })
+}
+
+/// The peer for which the key scores highest (rendezvous hashing): when one leaves, only its own keys move.
+fn preferred(candidates: &[Candidate<'_>], key: u64) -> Option<usize> {
+    let score = |&index: &usize| candidates.get(index).map(|one| mix(key ^ hash(one.url.bytes())));
+    (0..candidates.len()).max_by_key(score)
+}
+
+fn least_loaded(candidates: &[Candidate<'_>], turn: usize) -> Option<usize> {
+    let count = candidates.len();
+    let first = turn.checked_rem(count)?;
+    let mut least = first;
+    for index in (first..count).chain(0..first) {
+        if !candidates.get(index)?.load.at_least(candidates.get(least)?.load, 0) {
+            least = index;
+        }
+    }
+    Some(least)
+}
+
+/// FNV-1a: the same number in every gateway, whatever it was built with.
+pub(crate) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The finalizer of SplitMix64: each bit of the number changes about half of the result's.
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn urls(count: usize) -> Vec<String> {
+        (0..count).map(|peer| format!("http://10.0.0.{peer}:50052")).collect()
+    }
+
+    fn candidates<'a>(urls: &'a [String], loads: &[Load]) -> Vec<Candidate<'a>> {
+        urls.iter().zip(loads).map(|(url, &load)| Candidate { url, load }).collect()
+    }
+
+    fn load(running: usize, places: usize) -> Load {
+        Load { running, places: NonZeroUsize::new(places) }
+    }
+
+    const IDLE: Load = Load { running: 0, places: None };
+
+    fn loads() -> impl Strategy<Value = Vec<Load>> {
+        vec((0_usize..40, 0_usize..40).prop_map(|(running, places)| load(running, places)), 1..12)
+    }
+
+    proptest! {
+        #[test]
+        fn a_peer_that_leaves_moves_its_own_keys_and_no_others(keys in vec(any::<u64>(), 1..50), count in 2_usize..12, leaves in any::<prop::sample::Index>()) {
+            let all = urls(count);
+            let gone = leaves.index(count);
+            let rest: Vec<String> = all.iter().enumerate().filter(|&(at, _)| at != gone).map(|(_, url)| url.clone()).collect();
+            for key in keys {
+                let before = &all[choose(&candidates(&all, &vec![IDLE; count]), key, 0).unwrap()];
+                let after = &rest[choose(&candidates(&rest, &vec![IDLE; count]), key, 5).unwrap()];
+                prop_assert!(before == after || *before == all[gone]);
+            }
+        }
+
+        #[test]
+        fn whoever_is_chosen_runs_little_more_than_the_share_of_the_least_loaded(loads in loads(), key in any::<u64>(), turn in any::<usize>()) {
+            let urls = urls(loads.len());
+            let chosen = loads[choose(&candidates(&urls, &loads), key, turn).unwrap()];
+            let fraction = |load: Load| load.running as f64 / load.places() as f64;
+            let least = loads.iter().copied().map(fraction).fold(f64::INFINITY, f64::min);
+            let share = least * chosen.places() as f64;
+            prop_assert!(chosen.running as f64 <= share + AFFINITY_SLACK as f64 + 1e-9, "{chosen:?} of {loads:?}");
+        }
+
+        #[test]
+        fn a_full_peer_is_chosen_only_when_all_are_full(loads in vec((0_usize..9).prop_map(|running| load(running, 8)), 1..12), key in any::<u64>()) {
+            let urls = urls(loads.len());
+            let chosen = loads[choose(&candidates(&urls, &loads), key, 0).unwrap()];
+            prop_assert!(!chosen.is_full() || loads.iter().all(|load| load.is_full()));
+        }
+
+        #[test]
+        fn sequences_of_one_key_fill_all_peers_when_they_must(count in 1_usize..6, key in any::<u64>()) {
+            let urls = urls(count);
+            let mut loads = vec![load(0, 8); count];
+            for turn in 0..8 * count {
+                let chosen = choose(&candidates(&urls, &loads), key, turn).unwrap();
+                loads[chosen].running += 1;
+                let running = loads.iter().map(|load| load.running);
+                prop_assert!(running.clone().max().unwrap() <= running.min().unwrap() + AFFINITY_SLACK);
+            }
+            prop_assert!(loads.iter().all(|load| load.running == 8));
+        }
+    }
+
+    #[test]
+    fn keys_spread_over_all_peers() {
+        let (urls, loads) = (urls(4), [IDLE; 4]);
+        let mut counts = [0; 4];
+        for session in 0..400 {
+            let key = hash(format!("session-{session}").bytes());
+            counts[choose(&candidates(&urls, &loads), key, session).unwrap()] += 1;
+        }
+        assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn equals_take_turns_when_the_preferred_peer_is_busy() {
+        let urls = urls(3);
+        let key = 7;
+        let first = choose(&candidates(&urls, &[IDLE; 3]), key, 0).unwrap();
+        let mut loads = [IDLE; 3];
+        loads[first] = load(AFFINITY_SLACK, 0);
+        let mut chosen: Vec<usize> =
+            (0..3).map(|turn| choose(&candidates(&urls, &loads), key, turn).unwrap()).collect();
+        chosen.sort_unstable();
+        chosen.dedup();
+        assert_eq!(chosen, (0..3).filter(|&index| index != first).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_peer_with_more_places_takes_more() {
+        let urls = urls(2);
+        let crowded = candidates(&urls, &[load(4, 8), load(12, 64)]);
+        assert!((0..20).all(|key| choose(&crowded, key, 0) == Some(1)), "4 of 8 is more than 12 of 64");
+        assert_eq!(choose(&[], 0, 0), None);
+    }
+}
