@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use espalier_local::ANY_PORT;
 use tokio::io::copy_bidirectional;
@@ -15,6 +16,7 @@ pub struct Proxy {
     url: String,
     forwarding: JoinHandle<()>,
     reset: Arc<Notify>,
+    accepted: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -23,12 +25,19 @@ impl Proxy {
         let listener = TcpListener::bind(ANY_PORT).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let reset = Arc::new(Notify::new());
-        Self { url, forwarding: tokio::spawn(forward(listener, upstream, reset.clone())), reset }
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let forwarding = tokio::spawn(forward(listener, upstream, (reset.clone(), accepted.clone())));
+        Self { url, forwarding, reset, accepted }
     }
 
     /// Where the service seems to be.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Connections so far: who uses the service, beside those who only ask what it is.
+    pub fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
     }
 
     /// Closes all connections and takes new ones.
@@ -50,7 +59,7 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(listener: TcpListener, upstream: SocketAddr, reset: Arc<Notify>) {
+async fn forward(listener: TcpListener, upstream: SocketAddr, (reset, count): (Arc<Notify>, Arc<AtomicUsize>)) {
     // Connections end with this set.
     let mut connections = JoinSet::new();
     loop {
@@ -58,6 +67,7 @@ async fn forward(listener: TcpListener, upstream: SocketAddr, reset: Arc<Notify>
             () = reset.notified() => connections.abort_all(),
             accepted = listener.accept() => {
                 let Ok((client, _)) = accepted else { return };
+                count.fetch_add(1, Ordering::SeqCst);
                 connections.spawn(pipe(client, upstream));
             }
         }

@@ -84,8 +84,10 @@ async fn restart_verifier(fragile: &mut Fragile) {
     fragile.verifiers[0].reset();
 }
 
+/// The one in use: the gateway has a connection to each, the drafter to that one only.
 async fn lose_verifier(fragile: &mut Fragile) {
-    fragile.verifiers.remove(0).cut().await;
+    let in_use = (0..fragile.verifiers.len()).max_by_key(|&i| fragile.verifiers[i].accepted()).unwrap();
+    fragile.verifiers.remove(in_use).cut().await;
 }
 
 #[tokio::test]
