@@ -43,6 +43,10 @@ bench-kernels *args:
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}
 
+# Sends 10 000 sequences, most of which are cut off, and sees to it that nothing of them is left.
+soak prompts="models/small/greedy.jsonl" *args:
+    cargo run --release -- bench soak --prompts {{ prompts }} {{ args }}
+
 # Compares the text of plain and speculative decoding over many prompts: targets, temperatures, policies, threads.
 lossless prompts="models/medium/greedy.jsonl" limit="50":
     #!/usr/bin/env bash

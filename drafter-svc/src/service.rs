@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_model::{DraftModel, LoadOptions, Team, Workspace};
+use espalier_model::{BlockPool, DraftModel, LoadOptions, Team, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
 use espalier_proto::{
     DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Start, Tap, VerifierCard,
@@ -115,6 +115,11 @@ impl Drafter {
         &self.0.card
     }
 
+    /// The memory for keys and values.
+    pub fn blocks(&self) -> &BlockPool {
+        self.0.memory.blocks()
+    }
+
     /// Refuses another target than the one that the drafter was made for.
     fn check_target(&self, target: &VerifierCard) -> Result<(), SequenceError> {
         let DrafterCard { name, only_target, .. } = &self.0.card;
@@ -214,7 +219,12 @@ impl Drafter {
             tap,
         };
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;
-        let verifier = opened.inspect_err(|_| self.0.verifiers.forget(&start.verifier))?;
+        let verifier = opened.inspect_err(|fault| {
+            // One that is full, or was too slow for this sequence, is still what it was.
+            if !matches!(fault.kind, FaultKind::Overloaded | FaultKind::Late | FaultKind::Cancelled) {
+                self.0.verifiers.forget(&start.verifier);
+            }
+        })?;
         let sequence = Sequence::new(start.committed, start.max_tokens);
         Ok(Driver::new(sequence, proposer, verifier))
     }

@@ -44,14 +44,14 @@ pub(crate) struct ServiceName {
 
 /// What a person may say of where services are.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// One service.
     At(Address),
     /// Those that a name stands for at present.
     Named(ServiceName),
 }
 
-impl Place {
+impl Location {
     /// Reads `http://host:port` or `dns+http://name:port`.
     pub(crate) fn parse(text: &str) -> Result<Self, AddressError> {
         match text.strip_prefix(BY_NAME) {
@@ -79,9 +79,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_is_one_service_and_a_name_stands_for_several() {
-        let Place::At(address) = Place::parse("http://10.0.0.1:50052").unwrap() else { panic!("a name") };
+        let Location::At(address) = Location::parse("http://10.0.0.1:50052").unwrap() else { panic!("a name") };
         assert_eq!(address.url, "http://10.0.0.1:50052");
-        let Place::Named(name) = Place::parse("dns+http://verifiers.espalier.svc:50052").unwrap() else {
+        let Location::Named(name) = Location::parse("dns+http://verifiers.espalier.svc:50052").unwrap() else {
             panic!("an address")
         };
         assert_eq!(name, ServiceName { host: "verifiers.espalier.svc".to_owned(), port: 50052 });
@@ -98,7 +98,7 @@ mod tests {
             ("dns+http://verifiers:70000", "dns+http://name:port"),
         ] {
             let words = format!("`{text}` is not an address of the form {form}");
-            assert_eq!(Place::parse(text).unwrap_err().to_string(), words);
+            assert_eq!(Location::parse(text).unwrap_err().to_string(), words);
         }
     }
 }

@@ -8,7 +8,8 @@ use espalier_service_kit::TelemetryArgs;
 use espalier_speculation::PolicyError;
 use thiserror::Error;
 
-use crate::address::{AddressError, Place};
+use crate::address::{AddressError, Location};
+use crate::admission::{Limits, Weights};
 use crate::profiles::{Profiles, ProfilesError};
 use crate::resolver::Resolver;
 use crate::usual::Usual;
@@ -16,8 +17,14 @@ use crate::usual::Usual;
 /// The most verifiers, and the most drafters, that a gateway may be given or find.
 pub const PEERS_MAX: usize = 256;
 
-/// The most requests that a gateway may be told to serve at once.
+/// The most requests that a gateway may be told to serve at once, and to keep waiting.
 pub const REQUESTS_LIMIT: usize = 65_536;
+
+/// The greatest weight of a client.
+pub const WEIGHT_LIMIT: usize = 100;
+
+/// The most clients that may be given weights.
+const WEIGHTS_MAX: usize = 1024;
 
 /// The only door: validates, tokenizes, routes, grants rounds, streams text.
 #[derive(Debug, Clone, Parser)]
@@ -45,9 +52,22 @@ pub struct Args {
     /// are not named there choose their own thresholds
     #[arg(long, env = "ESPALIER_GATEWAY_PROFILES", value_name = "FILE.json")]
     pub profiles: Option<PathBuf>,
-    /// Requests served at once; more are refused
+    /// Requests served at once; more wait
     #[arg(long, env = "ESPALIER_GATEWAY_REQUESTS_MAX", default_value_t = Config::REQUESTS_MAX, value_name = "N")]
     pub requests_max: usize,
+    /// Requests that wait for a place, of one client at most as many as it leaves free; more are refused
+    #[arg(long, env = "ESPALIER_GATEWAY_QUEUED_MAX", default_value_t = Config::QUEUED_MAX, value_name = "N")]
+    pub queued_max: usize,
+    /// How many places in a row a client is given while others wait, by the name in its `x-espalier-client`; 1 unless
+    /// said here
+    #[arg(
+        long = "client-weight",
+        env = "ESPALIER_GATEWAY_CLIENT_WEIGHTS",
+        value_name = "NAME=N",
+        value_delimiter = ',',
+        value_parser = client_weight
+    )]
+    pub client_weights: Vec<(String, usize)>,
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -82,11 +102,11 @@ pub enum ConfigError {
 /// How a gateway is to run; valid by construction.
 #[derive(Debug, Clone)]
 pub struct Config {
-    pub(crate) verifiers: Vec<Place>,
-    pub(crate) drafters: Vec<Place>,
+    pub(crate) verifiers: Vec<Location>,
+    pub(crate) drafters: Vec<Location>,
     pub(crate) resolver: Resolver,
     pub(crate) usual: Usual,
-    pub(crate) requests_max: usize,
+    pub(crate) limits: Limits,
 }
 
 impl Config {
@@ -100,18 +120,21 @@ impl Config {
     /// Requests served at once unless told otherwise.
     pub const REQUESTS_MAX: usize = 256;
 
+    /// Requests that wait unless told otherwise.
+    pub const QUEUED_MAX: usize = 256;
+
     /// What the arguments mean. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`ConfigError`] quotes the first argument that is wrong.
     pub fn from_args(args: &Args) -> Result<Self, ConfigError> {
-        let limit = REQUESTS_LIMIT;
         let profiles = args.profiles.as_deref().map(Profiles::read).transpose()?;
-        Ok(Self {
+        Self {
             usual: Usual::new(&args.policy, profiles.unwrap_or_default())?,
-            requests_max: in_range("requests-max", args.requests_max, (1, limit))?,
             ..Self::new(&args.verifiers, &args.drafters)?
-        })
+        }
+        .with_limits(args.requests_max, args.queued_max)?
+        .with_client_weights(&args.client_weights)
     }
 
     /// The usual configuration for these verifiers and drafters, each given as
@@ -124,11 +147,11 @@ impl Config {
         in_range("number of verifiers", verifiers.len(), (1, PEERS_MAX))?;
         in_range("number of drafters", drafters.len(), (0, PEERS_MAX))?;
         Ok(Self {
-            verifiers: places(verifiers)?,
-            drafters: places(drafters)?,
+            verifiers: locations(verifiers)?,
+            drafters: locations(drafters)?,
             resolver: Resolver::system(),
             usual: Usual::new(Self::POLICY, Profiles::default())?,
-            requests_max: Self::REQUESTS_MAX,
+            limits: Limits { running: Self::REQUESTS_MAX, queued: Self::QUEUED_MAX, weights: Weights::default() },
         })
     }
 
@@ -139,6 +162,29 @@ impl Config {
         self
     }
 
+    /// The same with so many requests served at once, and so many that wait.
+    ///
+    /// # Errors
+    /// No place, or more of either than [`REQUESTS_LIMIT`].
+    pub fn with_limits(mut self, requests_max: usize, queued_max: usize) -> Result<Self, ConfigError> {
+        self.limits.running = in_range("requests-max", requests_max, (1, REQUESTS_LIMIT))?;
+        self.limits.queued = in_range("queued-max", queued_max, (0, REQUESTS_LIMIT))?;
+        Ok(self)
+    }
+
+    /// The same with so many places in a row for clients of these names.
+    ///
+    /// # Errors
+    /// A weight of 0 or above [`WEIGHT_LIMIT`], or too many of them.
+    pub fn with_client_weights(mut self, weights: &[(String, usize)]) -> Result<Self, ConfigError> {
+        in_range("number of client weights", weights.len(), (0, WEIGHTS_MAX))?;
+        for (_, weight) in weights {
+            in_range("client-weight", *weight, (1, WEIGHT_LIMIT))?;
+        }
+        self.limits.weights = weights.iter().cloned().collect();
+        Ok(self)
+    }
+
     /// The same with policies and thresholds of exits for some targets and drafters.
     #[must_use]
     pub fn with_profiles(mut self, profiles: Profiles) -> Self {
@@ -147,8 +193,14 @@ impl Config {
     }
 }
 
-fn places(texts: &[String]) -> Result<Vec<Place>, ConfigError> {
-    texts.iter().map(|text| Ok(Place::parse(text)?)).collect()
+/// Reads `NAME=N`; a name may hold the sign too.
+fn client_weight(text: &str) -> Result<(String, usize), String> {
+    let weight = text.rsplit_once('=').and_then(|(name, weight)| Some((name.to_owned(), weight.parse().ok()?)));
+    weight.ok_or_else(|| "a weight is written as NAME=N, with the name of a client and a whole number".to_owned())
+}
+
+fn locations(texts: &[String]) -> Result<Vec<Location>, ConfigError> {
+    texts.iter().map(|text| Ok(Location::parse(text)?)).collect()
 }
 
 fn in_range(name: &'static str, value: usize, (min, limit): (usize, usize)) -> Result<usize, ConfigError> {
@@ -176,7 +228,20 @@ mod tests {
         let config = parsed(&[]).unwrap();
         assert_eq!(config.verifiers.len(), 2);
         let policy = config.usual.policy("any", "any", Acceptance::Coupled);
-        assert_eq!((policy.name(), config.requests_max), ("expected-gain", 256));
+        let Limits { running, queued, .. } = config.limits;
+        assert_eq!((policy.name(), running, queued), ("expected-gain", 256, 256));
+    }
+
+    #[tokio::test]
+    async fn a_gateway_may_be_told_never_to_let_wait_and_who_is_given_more() {
+        let args = ["--requests-max=3", "--queued-max=0", "--client-weight", "team=a=4,batch=1"];
+        let Limits { running, queued, weights } = parsed(&args).unwrap().limits;
+        assert_eq!((running, queued), (3, 0));
+        let weight = |name: &str| weights.of(&crate::admission::Client::Named(name.into()));
+        assert_eq!(["team=a", "batch", "other"].map(weight), [4, 1, 1]);
+        for wrong in ["team", "team=", "team=-1"] {
+            assert!(client_weight(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[tokio::test]
@@ -184,6 +249,8 @@ mod tests {
         let cases = [
             (["--drafter", "nowhere"], "`nowhere` is not an address of the form http://host:port"),
             (["--requests-max", "0"], "requests-max is 0, which is not between 1 and 65536"),
+            (["--queued-max", "65537"], "queued-max is 65537, which is not between 0 and 65536"),
+            (["--client-weight", "a=0"], "client-weight is 0, which is not between 1 and 100"),
         ];
         for (args, words) in cases {
             assert_eq!(parsed(&args).unwrap_err().to_string(), words);

@@ -1,7 +1,5 @@
 //! Why a request is refused or fails, and what the client is told.
 
-use std::time::Duration;
-
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::DeadlineError;
 use espalier_speculation::{PolicyError, PruningPolicy, Token};
@@ -9,10 +7,8 @@ use espalier_text::TextError;
 use thiserror::Error;
 use tonic::Status;
 
+use crate::admission::{ClientNameError, Reason, Refusal};
 use crate::session::SessionError;
-
-/// When a refused request may be tried again.
-const RETRY_AFTER: Duration = Duration::from_millis(250);
 
 /// A rule that a request breaks.
 #[derive(Debug, Error)]
@@ -26,6 +22,9 @@ pub enum RequestError {
     /// The session's name is none.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The client's name is none.
+    #[error(transparent)]
+    ClientName(#[from] ClientNameError),
     /// The policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -133,12 +132,9 @@ pub enum GatewayError {
     /// The request breaks a rule.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// There is no room for another request.
-    #[error("{limit} requests are being served, which is the limit")]
-    Full {
-        /// Requests that may be served at once.
-        limit: usize,
-    },
+    /// The request was not let in.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// Another service failed, or this one.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -148,8 +144,9 @@ impl From<GatewayError> for Fault {
     fn from(error: GatewayError) -> Self {
         match error {
             GatewayError::Request(rule) => Self::new(Party::Client, FaultKind::BadInput, rule),
-            GatewayError::Full { .. } => {
-                Self::new(Party::Gateway, FaultKind::Overloaded, error).retry_after(RETRY_AFTER)
+            GatewayError::Refused(Refusal { reason, retry_after }) => {
+                let kind = if reason == Reason::Late { FaultKind::Late } else { FaultKind::Overloaded };
+                Self { retry_after, ..Self::new(Party::Gateway, kind, reason) }
             }
             GatewayError::Fault(fault) => fault,
         }
@@ -176,13 +173,12 @@ mod tests {
     #[test]
     fn each_error_has_its_status_and_its_words() {
         let fault = Fault::new(Party::Verifier, FaultKind::Gone, "connection reset");
+        let full = Reason::Full { running: 9, queued: 2 };
+        let refused = |reason| GatewayError::Refused(Refusal { reason, retry_after: None });
         let cases = [
             (RequestError::NoTokens.into(), Code::InvalidArgument, "max_tokens is 0; it must be at least 1"),
-            (
-                GatewayError::Full { limit: 9 },
-                Code::ResourceExhausted,
-                "9 requests are being served, which is the limit",
-            ),
+            (refused(full), Code::ResourceExhausted, "9 requests are being served and 2 wait, which are the limits"),
+            (refused(Reason::Late), Code::DeadlineExceeded, "the request's deadline has passed"),
             (fault.into(), Code::Unavailable, "connection reset"),
         ];
         for (error, code, words) in cases {

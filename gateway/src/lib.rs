@@ -1,6 +1,6 @@
 //! The gateway: the only door.
 //!
-//! A request is validated once, against a directory of
+//! A request is let in, waits in a fair and bounded queue, or is refused at once. It is validated once, against a directory of
 //! the verifiers and drafters that have described themselves, and tokenized with
 //! the target's own tokenizer, which came over the wire. Then a sequence is
 //! opened with a drafter, rounds are granted as fast as the client reads, and
@@ -11,6 +11,7 @@
 //! It holds no weights and links no tensor library.
 
 mod address;
+mod admission;
 mod balance;
 mod config;
 mod directory;
@@ -30,9 +31,11 @@ mod stream;
 mod tally;
 mod usual;
 mod validate;
+mod window;
 
 pub use address::AddressError;
-pub use config::{Args, Config, ConfigError, PEERS_MAX, REQUESTS_LIMIT};
+pub use admission::{ClientNameError, Occupancy, Reason, Refusal};
+pub use config::{Args, Config, ConfigError, PEERS_MAX, REQUESTS_LIMIT, WEIGHT_LIMIT};
 pub use error::{GatewayError, RequestError};
 pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};
 pub use resolver::Resolver;

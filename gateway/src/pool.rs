@@ -10,7 +10,7 @@ use futures::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::address::{Address, Place, ServiceName};
+use crate::address::{Address, Location, ServiceName};
 use crate::balance::{Candidate, choose};
 use crate::config::PEERS_MAX;
 use crate::health::{Standing, jittered, keep_asking};
@@ -49,12 +49,12 @@ impl Name {
 }
 
 impl<T: Card> Pool<T> {
-    pub(crate) fn new(places: &[Place], resolver: &Resolver) -> Self {
+    pub(crate) fn new(locations: &[Location], resolver: &Resolver) -> Self {
         let (mut names, mut members) = (Vec::new(), Vec::new());
-        for place in places {
-            match place.clone() {
-                Place::At(address) => members.push(Member { name: None, peer: Arc::new(Peer::new(address)) }),
-                Place::Named(service) => names.push(Name::new(service)),
+        for location in locations {
+            match location.clone() {
+                Location::At(address) => members.push(Member { name: None, peer: Arc::new(Peer::new(address)) }),
+                Location::Named(service) => names.push(Name::new(service)),
             }
         }
         Self { resolver: resolver.clone(), names, members: RwLock::new(members), turn: Mutex::new(0) }
@@ -185,14 +185,14 @@ mod tests {
     /// What a name stands for: addresses by number, or nothing that can be found.
     type Answer = Arc<Mutex<Option<Vec<usize>>>>;
 
-    fn pool(places: &[&str], answer: &Answer) -> Pool<DrafterCard> {
-        let places: Vec<Place> = places.iter().map(|place| Place::parse(place).unwrap()).collect();
+    fn pool(locations: &[&str], answer: &Answer) -> Pool<DrafterCard> {
+        let locations: Vec<Location> = locations.iter().map(|location| Location::parse(location).unwrap()).collect();
         let answer = Arc::clone(answer);
         let resolver = Resolver::new(Duration::from_secs(1), move |_, _| {
             let found = answer.lock().unwrap().clone().map(|found| found.into_iter().map(address).collect());
             async { found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)) }
         });
-        Pool::new(&places, &resolver)
+        Pool::new(&locations, &resolver)
     }
 
     fn urls(pool: &Pool<DrafterCard>) -> Vec<String> {

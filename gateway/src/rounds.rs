@@ -1,30 +1,37 @@
 //! The rounds of one sequence, whoever runs them.
 
+use std::time::Duration;
+
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::{DrafterEvent, Fault, FaultKind, Grant, Open, Party, RoundReport, Start, pb};
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Proposer, RemoteVerifier, Sequence};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Streaming};
 
-/// Rounds that may run ahead of what the client has read.
-const WINDOW: usize = 16;
+use crate::window::{self, Window};
 
-/// Grants are sent when so many rounds have been read, not one by one.
-const GRANT_BATCH: usize = 4;
-
-/// Messages that may wait on their way to a drafter: a start, and the grants of one window.
-const UPSTREAM_MAX: usize = 2 + WINDOW / GRANT_BATCH;
+/// Messages that may wait on their way to a drafter: a start, and the grants of one window, if need be one by one.
+const UPSTREAM_MAX: usize = 1 + window::MAX;
 
 /// A sequence at work. Rounds are granted only as fast as they are read, so a
 /// slow client stops them; dropping it frees the sequence everywhere.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     source: Source,
-    /// Rounds granted and not yet read.
-    granted: usize,
+    window: Window,
+    /// How the last round was read.
+    last: Option<Reading>,
+}
+
+/// When a round was read, and how long the reader had waited for it.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    at: Instant,
+    wait: Duration,
 }
 
 #[derive(Debug)]
@@ -37,7 +44,8 @@ impl Rounds {
     /// Has a drafter run the sequence.
     pub(crate) async fn by_drafter(channel: Channel, start: Start, metadata: MetadataMap) -> Result<Self, Fault> {
         let (up, requests) = mpsc::channel(UPSTREAM_MAX);
-        let first = [start.into(), Grant::new(WINDOW).map_err(internal)?.into()];
+        let (window, granted) = Window::new();
+        let first = [start.into(), Grant::new(granted).map_err(internal)?.into()];
         for message in first {
             // There is room for both, and the receiver is at hand.
             let _ = up.send(message).await;
@@ -45,7 +53,7 @@ impl Rounds {
         let request = Request::from_parts(metadata, Extensions::new(), ReceiverStream::new(requests));
         let answer = DrafterClient::new(channel).speculate(request).await;
         let down = answer.map_err(|status| Fault::from_status(Party::Drafter, &status))?.into_inner();
-        Ok(Self { source: Source::Drafter { up, down: Box::new(down) }, granted: WINDOW })
+        Ok(Self { source: Source::Drafter { up, down: Box::new(down) }, window, last: None })
     }
 
     /// Runs the sequence from here, with a proposer that needs no model.
@@ -58,42 +66,44 @@ impl Rounds {
         let sequence = Sequence::new(open.committed.clone(), open.max_tokens);
         let verifier = RemoteVerifier::open(channel, open, metadata).await?;
         let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let (window, granted) = Window::new();
         let grants = Grants::new();
-        grants.add(Grant::new(WINDOW).map_err(internal)?)?;
+        grants.add(Grant::new(granted).map_err(internal)?)?;
         tokio::spawn(Driver::new(sequence, proposer, verifier).run(grants.clone(), sender));
-        Ok(Self { source: Source::Own { grants, events }, granted: WINDOW })
+        Ok(Self { source: Source::Own { grants, events }, window, last: None })
     }
 
     /// The next round. The end of the sequence is not waited for: it shows in
     /// the tokens, and an end that does not is a fault.
     pub(crate) async fn next(&mut self) -> Result<RoundReport, Fault> {
-        self.top_up()?;
+        let asked = Instant::now();
+        self.top_up(asked)?;
         let event = match &mut self.source {
             Source::Drafter { down, .. } => next_from_drafter(down).await?,
             Source::Own { events, .. } => events.recv().await.ok_or_else(|| gone(Party::Gateway))??,
         };
         match event {
             DrafterEvent::Round(report) => {
-                self.granted = self.granted.saturating_sub(1);
+                let at = Instant::now();
+                self.last = Some(Reading { at, wait: at.duration_since(asked) });
                 Ok(report)
             }
             DrafterEvent::Finished(_) => Err(gone(self.party())),
         }
     }
 
-    /// Grants what the reading of rounds has made room for.
-    fn top_up(&mut self) -> Result<(), Fault> {
-        let room = WINDOW.saturating_sub(self.granted);
-        if room < GRANT_BATCH {
-            return Ok(());
+    /// Grants what the reading of rounds has made room for. A round counts as read when the next one is asked for.
+    fn top_up(&mut self, asked: Instant) -> Result<(), Fault> {
+        if let Some(Reading { at, wait }) = self.last.take() {
+            self.window.read(wait, asked.duration_since(at));
         }
+        let Some(room) = self.window.top_up() else { return Ok(()) };
         let grant = Grant::new(room).map_err(internal)?;
         match &self.source {
             // A drafter that takes no more has ended; why, its next message tells.
             Source::Drafter { up, .. } => drop(up.try_send(grant.into())),
             Source::Own { grants, .. } => grants.add(grant)?,
         }
-        self.granted += room;
         Ok(())
     }
 

@@ -12,11 +12,10 @@ use espalier_proto::{
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
 use futures::{Stream, StreamExt, stream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
+use crate::admission::{Client, Door, Occupancy, Place};
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
@@ -35,8 +34,7 @@ pub struct Gateway(Arc<Inner>);
 struct Inner {
     directory: Arc<Directory>,
     usual: Arc<Usual>,
-    places: Arc<Semaphore>,
-    requests_max: usize,
+    door: Arc<Door>,
 }
 
 /// Serves until `shutdown` is ready, and keeps an eye on verifiers and drafters meanwhile.
@@ -59,12 +57,7 @@ impl Gateway {
     pub async fn start(config: Config) -> Self {
         let directory = Arc::new(Directory::new(&config));
         directory.refresh().await;
-        Self(Arc::new(Inner {
-            directory,
-            usual: Arc::new(config.usual),
-            places: Arc::new(Semaphore::new(config.requests_max)),
-            requests_max: config.requests_max,
-        }))
+        Self(Arc::new(Inner { directory, usual: Arc::new(config.usual), door: Arc::new(Door::new(config.limits)) }))
     }
 
     /// The targets that answer at present.
@@ -72,17 +65,18 @@ impl Gateway {
         self.0.directory.targets()
     }
 
+    /// The requests that are being served, and those that wait.
+    pub fn occupancy(&self) -> Occupancy {
+        self.0.door.occupancy()
+    }
+
     /// Finds room for a request, checks it and gets it under way.
-    async fn admit(
-        &self,
-        metadata: &MetadataMap,
-        wire: pb::GenerateRequest,
-    ) -> Result<(Generation, OwnedSemaphorePermit), GatewayError> {
-        let limit = self.0.requests_max;
-        let place = Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| GatewayError::Full { limit })?;
-        let deadline = Deadline::of(metadata).map_err(RequestError::from)?;
-        let session = Session::of(metadata).map_err(RequestError::from)?;
-        let valid = self.validate(wire, session).await?;
+    async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<(Generation, Place), GatewayError> {
+        let client = Client::of(request.metadata(), request.remote_addr()).map_err(RequestError::from)?;
+        let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
+        let session = Session::of(request.metadata()).map_err(RequestError::from)?;
+        let place = self.0.door.enter(client, deadline).await?;
+        let valid = self.validate(request.into_inner(), session).await?;
         let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
         let generation = Generation::new(valid, Arc::clone(&self.0.directory), deadline, sequence);
         Ok((generation, place))
@@ -109,8 +103,7 @@ impl GenerationRpc for Gateway {
     type GenerateStream = Events;
 
     async fn generate(&self, request: Request<pb::GenerateRequest>) -> Result<Response<Self::GenerateStream>, Status> {
-        let (metadata, _, message) = request.into_parts();
-        let (generation, place) = self.admit(&metadata, message).await?;
+        let (generation, place) = self.admit(request).await?;
         Ok(Response::new(events(generation, place).boxed()))
     }
 
@@ -125,10 +118,7 @@ impl GenerationRpc for Gateway {
 
 /// All that the client is told, up to the end or a fault. Only a client that
 /// reads gets more; one that goes away drops the generation.
-fn events(
-    generation: Generation,
-    place: OwnedSemaphorePermit,
-) -> impl Stream<Item = Result<pb::GenerateResponse, Status>> + Send {
+fn events(generation: Generation, place: Place) -> impl Stream<Item = Result<pb::GenerateResponse, Status>> + Send {
     let span = Span::current();
     stream::unfold(Some((generation, place)), move |state| {
         let next = async move {

@@ -45,5 +45,8 @@ pub use verifier_card::{Model, RowCost, VerifierCard};
 /// The most bytes that a service reads as one message.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
+/// The metadata in which a client may say who it is: places are shared between names.
+pub const CLIENT_NAME_KEY: &str = "x-espalier-client";
+
 /// The encoded description of the protocol, for reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/espalier_descriptor.bin"));

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
-use espalier_local::{ANY_PORT, Address, Plan, Profiles, Role, System};
+use espalier_local::{ANY_PORT, Address, GatewayConfig, Plan, Profiles, Role, System};
 use espalier_proto::{GenerationRequest, Prompt};
 use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
@@ -35,7 +35,14 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
     let drafter = DrafterConfig::new(model("small"), layers, threads_of_drafter);
     let drafter = DrafterConfig { name: "drafter".to_owned(), ..drafter };
     let verifiers = targets.iter().map(verifier).collect();
-    Plan { verifiers, drafters: vec![drafter], gateway: ANY_PORT, profiles: Profiles::default() }
+    Plan {
+        verifiers,
+        drafters: vec![drafter],
+        gateway: ANY_PORT,
+        profiles: Profiles::default(),
+        requests_max: GatewayConfig::REQUESTS_MAX,
+        queued_max: GatewayConfig::QUEUED_MAX,
+    }
 }
 
 /// A running system of [`plan`].

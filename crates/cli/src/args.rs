@@ -269,6 +269,12 @@ pub(crate) enum Bench {
     /// plain decoding alone gives; if any differs, or a request fails or takes too long, the exit code is 1. Requests that
     /// are refused for want of places are counted apart.
     Load(Load),
+    /// Very many sequences, a third of them cancelled and a third with deadlines at random moments: nothing may be left.
+    ///
+    /// Clients are more than there are places, so some wait and some are refused. If afterwards a sequence has ended
+    /// otherwise than it should, or a block, a place, a task or more than 5 % of memory is held that was not before, the
+    /// exit code is 1.
+    Soak(Soak),
 }
 
 #[derive(Debug, clap::Args)]
@@ -406,6 +412,41 @@ pub(crate) struct Load {
     /// Write a plot of tokens a second over the load.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Soak {
+    /// The model that answers.
+    #[arg(long, default_value = "small", value_name = "T")]
+    pub(crate) target: String,
+    /// Who drafts: a drafter by name or by path, `NAME:LAYERS` for first layers, `ngram` for proposals from the text
+    /// itself.
+    #[arg(long, default_value = "small:2", value_name = "D")]
+    pub(crate) drafter: String,
+    /// Prompts, one JSON object a line.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) prompts: PathBuf,
+    /// Only the first so many prompts.
+    #[arg(long, default_value = "20", value_name = "N")]
+    pub(crate) limit: NonZeroUsize,
+    /// Sequences in all; a tenth as many come first and do not count.
+    #[arg(long, default_value = "10000", value_name = "N")]
+    pub(crate) sequences: NonZeroUsize,
+    /// Clients, each of which asks again as soon as it has its answer.
+    #[arg(long, default_value = "40", value_parser = at_once(), value_name = "N")]
+    pub(crate) concurrency: usize,
+    /// Requests that are served at once, and as many that wait.
+    #[arg(long, default_value = "16", value_parser = at_once(), value_name = "N")]
+    pub(crate) places: usize,
+    /// Most tokens of an answer.
+    #[arg(long, default_value_t = 24, value_name = "N")]
+    pub(crate) max_tokens: u32,
+    /// The same seed gives the same moments.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn at_once() -> RangedU64ValueParser<usize> {

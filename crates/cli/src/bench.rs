@@ -7,4 +7,5 @@ pub(crate) mod kernels;
 pub(crate) mod load;
 mod plot;
 pub(crate) mod policies;
+pub(crate) mod soak;
 mod statistics;

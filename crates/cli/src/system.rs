@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use espalier_client::Client;
 use espalier_drafter::Config as DrafterConfig;
-use espalier_local::{ANY_PORT, Plan, Profiles, Role, System, processors};
+use espalier_local::{ANY_PORT, GatewayConfig, Plan, Profiles, Role, System, processors};
 use espalier_verifier::Config as VerifierConfig;
 
 use crate::args::{Decoding, Serve, SystemArgs};
@@ -31,7 +31,8 @@ pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &System
     };
     let verifiers = folders.into_iter().map(target).collect::<Result<_, CliError>>()?;
     let profiles = system.profiles.as_deref().map(Profiles::read).transpose()?.unwrap_or_default();
-    Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles })
+    let (requests_max, queued_max) = (GatewayConfig::REQUESTS_MAX, GatewayConfig::QUEUED_MAX);
+    Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles, requests_max, queued_max })
 }
 
 /// The service that a choice needs, if any; `targets` are the folders of those it may be of use to.

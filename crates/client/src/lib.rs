@@ -4,11 +4,13 @@ use std::time::{Duration, Instant};
 
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{
-    Completion, Fault, GeneratedToken, GenerationEvent, GenerationRequest, Party, TargetCard, WireError, pb,
+    CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest, Party,
+    TargetCard, WireError, pb,
 };
 use espalier_service_kit::{ConnectError, channel};
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +24,12 @@ pub enum ClientError {
     /// The gateway sent what makes no sense.
     #[error("the gateway answered with what makes no sense")]
     Wire(#[from] WireError),
+    /// A name that cannot be sent.
+    #[error("`{name}` cannot be the name of a client: it is not printable ASCII")]
+    Name {
+        /// The name as it was given.
+        name: String,
+    },
     /// The stream ended before the answer did.
     #[error("the answer ended before it was finished")]
     Cut,
@@ -29,7 +37,11 @@ pub enum ClientError {
 
 /// A connection to a gateway; clones share it.
 #[derive(Debug, Clone)]
-pub struct Client(GenerationClient<Channel>);
+pub struct Client {
+    stub: GenerationClient<Channel>,
+    name: Option<MetadataValue<Ascii>>,
+    limit: Option<Duration>,
+}
 
 /// An answer and how long it took.
 #[derive(Debug, Clone)]
@@ -93,7 +105,34 @@ impl Client {
     /// # Errors
     /// [`ClientError::Connect`] if the text is no such address.
     pub fn new(gateway: &str) -> Result<Self, ClientError> {
-        Ok(Self(GenerationClient::new(channel(gateway)?)))
+        Ok(Self { stub: GenerationClient::new(channel(gateway)?), name: None, limit: None })
+    }
+
+    /// The same connection for requests in the name of one client: a gateway is fair between names, not requests.
+    ///
+    /// # Errors
+    /// [`ClientError::Name`] for what is not printable ASCII.
+    pub fn named(self, name: &str) -> Result<Self, ClientError> {
+        let name = name.parse().map_err(|_| ClientError::Name { name: name.to_owned() })?;
+        Ok(Self { name: Some(name), ..self })
+    }
+
+    /// The same connection for requests that are of use for so long only.
+    #[must_use]
+    pub fn within(self, limit: Duration) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// A call with all that travels beside its message.
+    fn call<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(name) = &self.name {
+            request.metadata_mut().insert(CLIENT_NAME_KEY, name.clone());
+        }
+        if let Some(limit) = self.limit {
+            request.set_timeout(limit);
+        }
+        request
     }
 
     /// The targets that answer at present.
@@ -101,7 +140,7 @@ impl Client {
     /// # Errors
     /// [`ClientError`] if the gateway cannot be reached or makes no sense.
     pub async fn targets(&mut self) -> Result<Vec<TargetCard>, ClientError> {
-        let answer = self.0.list_targets(Request::new(pb::ListTargetsRequest {})).await.map_err(fault)?;
+        let answer = self.stub.list_targets(Request::new(pb::ListTargetsRequest {})).await.map_err(fault)?;
         Ok(answer.into_inner().targets.into_iter().map(TargetCard::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -116,7 +155,15 @@ impl Client {
         mut see: impl FnMut(&[GeneratedToken]),
     ) -> Result<Answer, ClientError> {
         let begun = Instant::now();
-        let mut events = self.0.generate(Request::new(request.into())).await.map_err(fault)?.into_inner();
+        let (call, limit) = (self.call(request.into()), self.limit);
+        // This side's clock may strike first, and calls that a cancellation.
+        let fault = |status: Status| match limit.filter(|&limit| begun.elapsed() >= limit) {
+            Some(_) if status.code() == Code::Cancelled => {
+                Fault::new(Party::Gateway, FaultKind::Late, status.message())
+            }
+            _ => fault(status),
+        };
+        let mut events = self.stub.generate(call).await.map_err(fault)?.into_inner();
         let (mut tokens, mut first) = (Vec::new(), None);
         while let Some(event) = events.message().await.map_err(fault)? {
             match GenerationEvent::try_from(event)? {

@@ -10,8 +10,8 @@ use std::thread::available_parallelism;
 
 use espalier_drafter::{Drafter, DrafterError};
 use espalier_gateway::Gateway;
-pub use espalier_gateway::{Profiles, ProfilesError};
-use espalier_model::Team;
+pub use espalier_gateway::{Config as GatewayConfig, Occupancy, Profiles, ProfilesError};
+use espalier_model::{BlockPool, Team};
 use espalier_service_kit::{Bound, ServeError, bind};
 use espalier_verifier::{LoadError, Target};
 use tokio::sync::watch;
@@ -32,6 +32,10 @@ pub struct Plan {
     pub gateway: SocketAddr,
     /// Thresholds of exits that the gateway has drafters use.
     pub profiles: Profiles,
+    /// Requests that the gateway serves at once.
+    pub requests_max: usize,
+    /// Requests that wait at the gateway.
+    pub queued_max: usize,
 }
 
 impl Plan {
@@ -115,7 +119,12 @@ pub struct System {
     addresses: Vec<Address>,
     services: JoinSet<Result<(), LocalError>>,
     stop: watch::Sender<bool>,
+    gateway: Option<Gateway>,
+    memory: Vec<(String, BlockPool)>,
 }
+
+/// Requests that a gateway serves at once, and those that wait.
+type Limits = (usize, usize);
 
 /// Ready when a service shall end.
 type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -126,8 +135,15 @@ impl System {
     /// # Errors
     /// [`LocalError`] for an address that cannot be had (before anything is loaded) or a model that cannot be loaded.
     pub async fn start(plan: Plan, progress: impl Progress) -> Result<Self, LocalError> {
-        let mut system = Self { addresses: Vec::new(), services: JoinSet::new(), stop: watch::Sender::new(false) };
+        let mut system = Self {
+            addresses: Vec::new(),
+            services: JoinSet::new(),
+            stop: watch::Sender::new(false),
+            gateway: None,
+            memory: Vec::new(),
+        };
         let (gateway, team) = (bind(plan.gateway).await?, plan.team());
+        let limits = (plan.requests_max, plan.queued_max);
         let mut verifiers = Vec::new();
         for (config, listen) in plan.verifiers {
             verifiers.push((config, bind(listen).await?));
@@ -142,7 +158,7 @@ impl System {
         for (bound, config) in drafters {
             system.add_drafter((config, team.clone()), bound, progress.clone()).await?;
         }
-        system.add_gateway(gateway, plan.profiles).await?;
+        system.add_gateway(gateway, plan.profiles, limits).await?;
         Ok(system)
     }
 
@@ -157,6 +173,7 @@ impl System {
         let target = spawn_blocking(load)
             .await?
             .map_err(|source| LocalError::Target { name: name.clone(), source: Box::new(source) })?;
+        self.memory.push((name.clone(), target.blocks().clone()));
         self.add(Role::Verifier, name, bound, |bound, stop| espalier_verifier::serve(target, bound, stop));
         Ok(())
     }
@@ -170,21 +187,27 @@ impl System {
         let name = config.name.clone();
         let load = move || Drafter::load_with_progress(&config, &team, |done, all| progress(&config.name, done, all));
         let drafter = spawn_blocking(load).await??;
+        self.memory.push((name.clone(), drafter.blocks().clone()));
         self.add(Role::Drafter, name, bound, |bound, stop| espalier_drafter::serve(drafter, bound, stop));
         Ok(())
     }
 
-    async fn add_gateway(&mut self, bound: Bound, profiles: Profiles) -> Result<(), LocalError> {
-        let gateway = self.make_gateway(profiles).await?;
+    async fn add_gateway(&mut self, bound: Bound, profiles: Profiles, limits: Limits) -> Result<(), LocalError> {
+        let gateway = self.make_gateway(profiles, limits).await?;
+        self.gateway = Some(gateway.clone());
         self.add(Role::Gateway, "gateway".to_owned(), bound, |bound, stop| {
             espalier_gateway::serve(gateway, bound, stop)
         });
         Ok(())
     }
 
-    async fn make_gateway(&self, profiles: Profiles) -> Result<Gateway, LocalError> {
-        let config = espalier_gateway::Config::new(&self.urls(Role::Verifier), &self.urls(Role::Drafter))?;
-        Ok(Gateway::start(config.with_profiles(profiles)).await)
+    async fn make_gateway(
+        &self,
+        profiles: Profiles,
+        (requests_max, queued_max): Limits,
+    ) -> Result<Gateway, LocalError> {
+        let config = GatewayConfig::new(&self.urls(Role::Verifier), &self.urls(Role::Drafter))?;
+        Ok(Gateway::start(config.with_profiles(profiles).with_limits(requests_max, queued_max)?).await)
     }
 
     /// Starts one more gateway, with profiles of its own, to the same verifiers and drafters.
@@ -193,7 +216,8 @@ impl System {
     /// No free port, or more services than a gateway may be given.
     pub async fn side_gateway(&self, profiles: Profiles) -> Result<SideGateway, LocalError> {
         let bound = bind(ANY_PORT).await?;
-        let (url, gateway) = (bound.url(), self.make_gateway(profiles).await?);
+        let usual = (GatewayConfig::REQUESTS_MAX, GatewayConfig::QUEUED_MAX);
+        let (url, gateway) = (bound.url(), self.make_gateway(profiles, usual).await?);
         let serving = tokio::spawn(espalier_gateway::serve(gateway, bound, std::future::pending()));
         Ok(SideGateway { url, serving: serving.abort_handle() })
     }
@@ -229,6 +253,16 @@ impl System {
     /// The gateway's URL.
     pub fn gateway(&self) -> &str {
         self.addresses.last().map_or("", |address| &address.url)
+    }
+
+    /// The requests that the gateway serves at present, and those that wait.
+    pub fn occupancy(&self) -> Occupancy {
+        self.gateway.as_ref().map(Gateway::occupancy).unwrap_or_default()
+    }
+
+    /// The memory for keys and values of each model, by the name of its service.
+    pub fn memory(&self) -> &[(String, BlockPool)] {
+        &self.memory
     }
 
     /// Asks all services to end, and waits until they have drained.

@@ -18,6 +18,10 @@ impl Memory {
         Ok(Self(decoder.block_pool(Bytes::budget(config.kv_memory, longest).0)?))
     }
 
+    pub(crate) fn blocks(&self) -> &BlockPool {
+        &self.0
+    }
+
     /// A cache for a sequence of `committed` and at most `max_tokens` more, with all the blocks that it may come to need.
     /// It begins with what is known of the committed tokens.
     pub(crate) fn open(

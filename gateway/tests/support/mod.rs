@@ -362,14 +362,25 @@ pub async fn gateway(verifiers: &[&Toy], drafters: &[&Toy]) -> String {
 }
 
 pub async fn start(config: Config) -> String {
-    let bound = bind(ANY_PORT).await.unwrap();
+    start_and_watch(config).await.0
+}
+
+/// Starts a gateway and returns where it is, and itself.
+pub async fn start_and_watch(config: Config) -> (String, Gateway) {
+    let (bound, gateway) = (bind(ANY_PORT).await.unwrap(), Gateway::start(config).await);
     let url = bound.url();
-    tokio::spawn(serve(Gateway::start(config).await, bound, std::future::pending()));
-    url
+    tokio::spawn(serve(gateway.clone(), bound, std::future::pending()));
+    (url, gateway)
 }
 
 pub fn client(url: &str) -> GenerationClient<Channel> {
     GenerationClient::new(channel(url).unwrap())
+}
+
+/// A client whose answers do not fit into the network: what it does not read is not even sent.
+pub fn narrow_client(url: &str) -> GenerationClient<Channel> {
+    let endpoint = Endpoint::from_shared(url.to_owned()).unwrap();
+    GenerationClient::new(endpoint.initial_stream_window_size(256).connect_lazy())
 }
 
 pub const PROMPT: [Token; 4] = [1, 300, 301, 302];

@@ -56,6 +56,11 @@ impl BlockPool {
         Ok(cache)
     }
 
+    /// Frees the blocks that nobody holds, which keep prefixes until they are needed.
+    pub fn forget_prefixes(&self) {
+        self.ledger().forget_prefixes();
+    }
+
     /// The blocks at this moment.
     pub fn counts(&self) -> BlockCounts {
         self.ledger().counts()

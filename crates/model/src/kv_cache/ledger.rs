@@ -197,6 +197,11 @@ impl Ledger {
         }
     }
 
+    /// Frees all blocks that linger.
+    pub(super) fn forget_prefixes(&mut self) {
+        self.free.extend(std::iter::from_fn(|| self.prefixes.evict()));
+    }
+
     /// Takes a lease back.
     pub(super) fn close(&mut self, lease: &mut Lease) {
         lease.quota = 0;

@@ -345,4 +345,7 @@ fn a_hundred_thousand_random_operations_keep_the_invariants() {
         world.close();
     }
     assert_eq!((world.ledger.counts().held, world.ledger.counts().promised), (0, 0));
+    assert!(world.ledger.counts().lingering > 0);
+    world.ledger.forget_prefixes();
+    assert_eq!(world.ledger.counts(), BlockCounts { total: BLOCKS, ..BlockCounts::default() });
 }

@@ -1,0 +1,129 @@
+//! Who is served now, who waits, and who is refused: before a request is looked into, and without clock or I/O.
+//!
+//! So many requests run, so many more wait. A place that becomes free goes to the clients that wait in turns
+//! ([`lines`]), not to whoever came first: one client with a thousand requests does not keep another with one from
+//! being served. Of the queue a client may have as much as it leaves free: who waits alone has half of it at most, two
+//! a third each, and a newcomer always finds a place while there is one. Nobody who waits is ever sent away for
+//! another; only the own deadline ends a wait.
+
+mod client;
+mod door;
+mod lines;
+mod refusal;
+mod service_time;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use client::ClientNameError;
+pub(crate) use client::{Client, Weights};
+pub(crate) use door::{Door, Place};
+use lines::{Lines, Ticket};
+pub use refusal::{Reason, Refusal};
+use service_time::ServiceTime;
+
+/// How many requests there may be.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// Those that are served at once.
+    pub(crate) running: usize,
+    /// Those that wait for a place.
+    pub(crate) queued: usize,
+    /// How many places in a row each client is given while others wait.
+    pub(crate) weights: Weights,
+}
+
+/// The requests that a gateway has at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Occupancy {
+    /// Those that are being served.
+    pub running: usize,
+    /// Those that wait for a place.
+    pub queued: usize,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+enum Decision {
+    /// It has a place.
+    Run,
+    /// It waits until its waiter is returned by [`Admission::pass_on`].
+    Wait(Ticket),
+    Refuse(Refusal),
+}
+
+/// Places and queue of one gateway; `W` is how a request that waits is told that its turn has come.
+#[derive(Debug)]
+struct Admission<W> {
+    limits: Limits,
+    /// Never below the limit while anybody waits.
+    running: usize,
+    lines: Lines<W>,
+    service: ServiceTime,
+}
+
+impl<W> Admission<W> {
+    fn new(limits: Limits) -> Self {
+        Self { limits, running: 0, lines: Lines::default(), service: ServiceTime::default() }
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        Occupancy { running: self.running, queued: self.lines.len() }
+    }
+
+    /// Decides on a request of `client` that is of use for as long as `remaining`, or for ever.
+    fn ask(&mut self, client: Client, remaining: Option<Duration>, waiter: W) -> Decision {
+        if remaining.is_some_and(|remaining| remaining.is_zero()) {
+            return Decision::Refuse(Refusal { reason: Reason::Late, retry_after: None });
+        }
+        if self.running < self.limits.running {
+            self.running += 1;
+            return Decision::Run;
+        }
+        let weight = self.limits.weights.of(&client);
+        match self.objection(&client, weight, remaining) {
+            Some(reason) => Decision::Refuse(Refusal { reason, retry_after: Some(self.retry_after()) }),
+            None => Decision::Wait(self.lines.push(client, weight, waiter)),
+        }
+    }
+
+    /// Why a request must not wait.
+    fn objection(&self, client: &Client, weight: usize, remaining: Option<Duration>) -> Option<Reason> {
+        let (queued, waiting) = (self.lines.len(), self.lines.of(client));
+        let free = self.limits.queued.saturating_sub(queued);
+        if free == 0 {
+            return Some(Reason::Full { running: self.running, queued });
+        }
+        if waiting >= free {
+            return Some(Reason::Share { waiting, free });
+        }
+        let wait = self.service.until_free(self.lines.ahead(client, weight) + 1, self.limits.running)?;
+        let remaining = remaining.filter(|&remaining| remaining < wait)?;
+        Some(Reason::Hopeless { wait, remaining })
+    }
+
+    /// When who is refused now may find room.
+    fn retry_after(&self) -> Duration {
+        self.service.retry_after(self.lines.len() + 1, self.limits.running)
+    }
+
+    /// Somebody was served for so long.
+    fn note_service(&mut self, held: Duration) {
+        self.service.add(held);
+    }
+
+    /// A place has become free: it is now that of the waiter that is returned, or nobody's.
+    fn pass_on(&mut self) -> Option<W> {
+        let next = self.lines.next();
+        if next.is_none() {
+            self.running = self.running.saturating_sub(1);
+        }
+        next
+    }
+
+    /// Takes a request out of the queue; `false` if it is not there any more, because it was given a place.
+    fn leave(&mut self, ticket: Ticket) -> bool {
+        self.lines.leave(ticket)
+    }
+}

@@ -1,0 +1,158 @@
+//! Where requests come in and wait.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use espalier_service_kit::Deadline;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::lines::Ticket;
+use super::{Admission, Client, Decision, Limits, Occupancy, Refusal};
+
+/// The one door of a gateway.
+#[derive(Debug)]
+pub(crate) struct Door(Mutex<Admission<Arc<Notify>>>);
+
+impl Door {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self(Mutex::new(Admission::new(limits)))
+    }
+
+    /// The requests inside and before the door.
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        self.admission().occupancy()
+    }
+
+    /// A place, at once or after a while, or why there is none: that is said at once. Whoever stops waiting has left the
+    /// queue.
+    pub(crate) async fn enter(self: &Arc<Self>, client: Client, deadline: Option<Deadline>) -> Result<Place, Refusal> {
+        let turn = Arc::new(Notify::new());
+        let remaining = deadline.map(Deadline::remaining);
+        let decision = self.admission().ask(client, remaining, Arc::clone(&turn));
+        match decision {
+            Decision::Run => {}
+            Decision::Refuse(refusal) => return Err(refusal),
+            Decision::Wait(ticket) => {
+                let mut waiting = Waiting { door: self, ticket: Some(ticket) };
+                turn.notified().await;
+                waiting.ticket = None;
+            }
+        }
+        Ok(Place { door: Arc::clone(self), since: Instant::now() })
+    }
+
+    fn pass_on(&self) {
+        if let Some(turn) = self.admission().pass_on() {
+            turn.notify_one();
+        }
+    }
+
+    /// The bookkeeping, which whoever panicked left whole.
+    fn admission(&self) -> MutexGuard<'_, Admission<Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request in the queue; dropping it takes it out.
+struct Waiting<'d> {
+    door: &'d Door,
+    /// None once it has its place.
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let was_waiting = self.door.admission().leave(ticket);
+        if !was_waiting {
+            // It was given a place and never learned of it.
+            self.door.pass_on();
+        }
+    }
+}
+
+/// A request's place; given on when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    door: Arc<Door>,
+    since: Instant,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.door.admission().note_service(self.since.elapsed());
+        self.door.pass_on();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use futures::poll;
+
+    use super::super::{Reason, Weights};
+    use super::*;
+
+    fn door(running: usize, queued: usize) -> Arc<Door> {
+        Arc::new(Door::new(Limits { running, queued, weights: Weights::default() }))
+    }
+
+    fn occupancy(door: &Door) -> (usize, usize) {
+        let Occupancy { running, queued } = door.occupancy();
+        (running, queued)
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_the_place_that_becomes_free() {
+        let door = door(1, 2);
+        let first = door.enter(Client::Unknown, None).await.unwrap();
+        let mut second = door.enter(Client::Unknown, None).boxed();
+        assert!(poll!(&mut second).is_pending());
+        assert_eq!(occupancy(&door), (1, 1));
+        drop(first);
+        let second = second.await.unwrap();
+        assert_eq!(occupancy(&door), (1, 0));
+        drop(second);
+        assert_eq!(occupancy(&door), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn who_stops_waiting_frees_its_place_in_the_queue_even_if_its_turn_had_come() {
+        let door = door(1, 4);
+        let first = door.enter(Client::Unknown, None).await.unwrap();
+        let mut waiting: Vec<_> = (0..2).map(|_| door.enter(Client::Unknown, None).boxed()).collect();
+        for entering in &mut waiting {
+            assert!(poll!(entering).is_pending());
+        }
+        let mut last = waiting.pop().unwrap();
+        drop(first);
+        assert_eq!(occupancy(&door), (1, 1), "the first of those that wait was called");
+        drop(waiting);
+        let _place = (&mut last).now_or_never().expect("and so was the next, as the first had gone").unwrap();
+        assert_eq!(occupancy(&door), (1, 0));
+        let mut late = door.enter(Client::Unknown, None).boxed();
+        assert!(poll!(&mut late).is_pending());
+        drop(late);
+        assert_eq!(occupancy(&door), (1, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_requests_took_decides_whether_a_deadline_can_be_met() {
+        let door = door(1, 4);
+        let place = door.enter(Client::Unknown, None).await.unwrap();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        drop(place);
+        let _place = door.enter(Client::Unknown, None).await.unwrap();
+        let deadline = |millis| Some(Deadline::after(Duration::from_millis(millis)));
+        let refusal = door.enter(Client::Unknown, deadline(1999)).now_or_never().unwrap().unwrap_err();
+        let (wait, remaining) = (Duration::from_secs(2), Duration::from_millis(1999));
+        assert_eq!(refusal, Refusal { reason: Reason::Hopeless { wait, remaining }, retry_after: Some(wait) });
+        assert!(door.enter(Client::Unknown, deadline(2001)).now_or_never().is_none());
+        let late = door.enter(Client::Unknown, deadline(0)).await.unwrap_err();
+        assert_eq!(late, Refusal { reason: Reason::Late, retry_after: None });
+    }
+}

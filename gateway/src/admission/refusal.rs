@@ -1,0 +1,47 @@
+//! Why a request is not let in.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Why a request is not let in, and when to come again.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{reason}")]
+pub struct Refusal {
+    /// Why.
+    pub reason: Reason,
+    /// When a further try may find room; none where it would be too late anyway.
+    pub retry_after: Option<Duration>,
+}
+
+/// What a request is refused for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Reason {
+    /// All places are taken, in the queue too.
+    #[error("{running} requests are being served and {queued} wait, which are the limits")]
+    Full {
+        /// Requests that are being served.
+        running: usize,
+        /// Requests that wait.
+        queued: usize,
+    },
+    /// There is room left in the queue, but not for this client.
+    #[error("{waiting} requests of this client wait, as many as there are places left in the queue: {free}")]
+    Share {
+        /// Its requests that wait.
+        waiting: usize,
+        /// Places left in the queue.
+        free: usize,
+    },
+    /// It would wait for longer than it may take.
+    #[error("a place is expected in {} ms, but the deadline is in {} ms", wait.as_millis(), remaining.as_millis())]
+    Hopeless {
+        /// How long it would wait, by what requests took lately.
+        wait: Duration,
+        /// How long until the deadline.
+        remaining: Duration,
+    },
+    /// Its deadline is over.
+    #[error("the request's deadline has passed")]
+    Late,
+}
