@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
     "espalier/v1/common.proto",
     "espalier/v1/drafter.proto",
     "espalier/v1/generation.proto",
+    "espalier/v1/status.proto",
     "espalier/v1/verifier.proto",
 ];
 

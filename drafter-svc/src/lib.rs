@@ -16,6 +16,7 @@ mod places;
 mod predictors;
 mod proposer;
 mod service;
+mod status;
 mod verifiers;
 mod weights;
 

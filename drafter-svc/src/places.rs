@@ -36,6 +36,12 @@ impl Places {
         }
     }
 
+    /// How many are taken.
+    pub(crate) fn status(&self) -> espalier_proto::Places {
+        let shared = self.locked();
+        espalier_proto::Places { open: shared.targets.values().map(|asker| asker.held).sum(), max: shared.limit }
+    }
+
     fn locked(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

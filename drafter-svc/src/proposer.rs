@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use espalier_proto::{Fault, FaultKind, Outcome, Party};
+use espalier_proto::{Fault, FaultKind, Outcome, Party, RoundCounts};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{Limits, RoundTime};
 
@@ -121,6 +121,7 @@ impl Proposer for EngineProposer {
         let max_depth = sequence.remaining().saturating_sub(1);
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
         let (drafting, proposed) = self.engine.grow(drafting).await?;
+        self.engine.count(&RoundCounts { drafted: proposed.drafted as u64, ..RoundCounts::default() });
         // A draft that was not good enough to be sent says nothing of the next one.
         if proposed.drafted == 0 && max_depth > 0 {
             self.rest.begin(drafting.rest());
@@ -134,6 +135,7 @@ impl Proposer for EngineProposer {
             return Err(Fault::new(Party::Drafter, FaultKind::Internal, "an outcome came while a tree was growing"));
         };
         let Feedback { tree, outcome } = *feedback;
+        self.engine.count(&counts(feedback));
         if self.rest.end_round() {
             if let Some(took) = self.plain.end() {
                 drafting.costs.lock().observe_plain(took, outcome.load);
@@ -152,6 +154,12 @@ impl Proposer for EngineProposer {
         }
         Ok(drafting.apply(outcome)?)
     }
+}
+
+/// What a round adds to the counts besides what was drafted, which counts at once.
+fn counts(Feedback { tree, outcome }: &Feedback<'_>) -> RoundCounts {
+    let [verified, accepted, tokens] = [tree.len(), outcome.accepted(), outcome.tokens.len()].map(|count| count as u64);
+    RoundCounts { rounds: 1, drafted: 0, verified, accepted, tokens }
 }
 
 #[cfg(test)]

@@ -3,16 +3,16 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use espalier_model::{BlockPool, DraftModel, LoadOptions, Team, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
 use espalier_proto::{
-    DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Start, Tap, VerifierCard,
-    Vocabulary, pb,
+    DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Process, Start,
+    Tap, VerifierCard, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
-use espalier_service_kit::{Bound, Deadline, outgoing};
+use espalier_service_kit::{Bound, Bytes, Deadline, outgoing};
 use espalier_speculation::{CostModel, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
@@ -51,6 +51,7 @@ struct Inner {
     levels: Vec<(usize, Duration)>,
     /// What was learned from the sequences so far.
     learned: Learned,
+    started: Instant,
 }
 
 /// Serves until `shutdown` is ready, then drains.
@@ -107,7 +108,23 @@ impl Drafter {
             verifiers: Verifiers::default(),
             levels,
             learned: Learned::default(),
+            started: Instant::now(),
         })))
+    }
+
+    /// What it is doing at present, and what it has done.
+    fn status(&self) -> DrafterStatus {
+        let Inner { engine, memory, places, started, .. } = &*self.0;
+        let (counts, resident) = (engine.counts(), Bytes::resident());
+        DrafterStatus {
+            process: Process { uptime: started.elapsed(), resident_bytes: resident.map(|Bytes(bytes)| bytes as u64) },
+            sequences: places.status(),
+            trees_growing: counts.growing.read(),
+            passes: counts.passes.read(),
+            rounds: counts.rounds(),
+            kv: memory.status(),
+            targets: counts.targets(),
+        }
     }
 
     /// What the drafter says of itself.
@@ -276,6 +293,13 @@ impl DrafterRpc for Drafter {
         _: Request<pb::DescribeDrafterRequest>,
     ) -> Result<Response<pb::DescribeDrafterResponse>, Status> {
         Ok(Response::new(self.0.card.clone().into()))
+    }
+
+    async fn status(
+        &self,
+        _: Request<pb::DrafterStatusRequest>,
+    ) -> Result<Response<pb::DrafterStatusResponse>, Status> {
+        Ok(Response::new(Drafter::status(self).into()))
     }
 
     type SpeculateStream = Pin<Box<dyn Stream<Item = Result<pb::SpeculateResponse, Status>> + Send>>;

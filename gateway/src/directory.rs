@@ -39,6 +39,16 @@ impl Directory {
         watching
     }
 
+    /// All verifiers, whether they answer or not.
+    pub(crate) fn all_verifiers(&self) -> Vec<Arc<Peer<TargetInfo>>> {
+        self.verifiers.peers()
+    }
+
+    /// All drafters, whether they answer or not.
+    pub(crate) fn all_drafters(&self) -> Vec<Arc<Peer<DrafterCard>>> {
+        self.drafters.peers()
+    }
+
     /// A verifier for a sequence of a target, none of the `full` ones, by their URLs. One that did not answer is better
     /// than none: it may be back.
     pub(crate) fn verifier(&self, target: &VerifierCard, key: u64, full: &[String]) -> Option<Held<TargetInfo>> {

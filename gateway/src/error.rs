@@ -1,5 +1,7 @@
 //! Why a request is refused or fails, and what the client is told.
 
+use std::time::Duration;
+
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::DeadlineError;
 use espalier_speculation::{PolicyError, PruningPolicy, Token};
@@ -9,6 +11,9 @@ use tonic::Status;
 
 use crate::admission::{ClientNameError, Reason, Refusal};
 use crate::session::SessionError;
+
+/// When a further survey may find room: about when those under way have ended.
+const SURVEY_AFTER: Duration = Duration::from_millis(500);
 
 /// A rule that a request breaks.
 #[derive(Debug, Error)]
@@ -135,6 +140,12 @@ pub enum GatewayError {
     /// The request was not let in.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Too many ask for the status of all services.
+    #[error("{limit} surveys of all services are under way, which is the limit")]
+    Surveys {
+        /// Surveys that may be under way at once.
+        limit: usize,
+    },
     /// Another service failed, or this one.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -147,6 +158,9 @@ impl From<GatewayError> for Fault {
             GatewayError::Refused(Refusal { reason, retry_after }) => {
                 let kind = if reason == Reason::Late { FaultKind::Late } else { FaultKind::Overloaded };
                 Self { retry_after, ..Self::new(Party::Gateway, kind, reason) }
+            }
+            GatewayError::Surveys { .. } => {
+                Self::new(Party::Gateway, FaultKind::Overloaded, error).retry_after(SURVEY_AFTER)
             }
             GatewayError::Fault(fault) => fault,
         }

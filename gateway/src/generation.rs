@@ -12,6 +12,7 @@ use crate::drafting::Drafting;
 use crate::peers::{Held, Peer, TargetInfo};
 use crate::rounds::Rounds;
 use crate::route::{Progress, Route, Turn, is_full};
+use crate::status::Counted;
 use crate::stream::TextStream;
 use crate::tally::Tally;
 use crate::validate::ValidRequest;
@@ -38,6 +39,7 @@ pub(crate) struct Generation {
     tally: Tally,
     /// Why the text is over, once it is.
     finish: Option<FinishReason>,
+    counted: Counted,
 }
 
 impl Generation {
@@ -47,6 +49,7 @@ impl Generation {
         directory: Arc<Directory>,
         deadline: Option<Deadline>,
         sequence: SequenceId,
+        counted: Counted,
     ) -> Self {
         let drafting = Drafting::find(&request, &directory, &[]);
         Self {
@@ -65,6 +68,7 @@ impl Generation {
             directory,
             deadline,
             sequence,
+            counted,
         }
     }
 
@@ -73,10 +77,12 @@ impl Generation {
     /// # Errors
     /// The fault that no other way leads around.
     pub(crate) async fn next(&mut self) -> Result<GenerationEvent, Fault> {
-        match self.finish {
-            Some(reason) => Ok(GenerationEvent::Finished(Box::new(self.completion(reason)?))),
+        let event = match self.finish {
+            Some(reason) => self.completion(reason).map(|completion| GenerationEvent::Finished(Box::new(completion))),
             None => self.round().await,
-        }
+        };
+        self.counted.tells(&event);
+        event
     }
 
     /// The next round, from whoever can be found to run it.
@@ -173,6 +179,7 @@ impl Generation {
         // What a stop string cut off was never said.
         report.cut(tokens.len());
         self.tally.add(&report);
+        self.counted.round(&report);
         self.committed.extend_from_slice(&report.tokens);
         self.finish = self.find_finish();
         if self.finish.is_some() {

@@ -27,6 +27,7 @@ mod rounds;
 mod route;
 mod service;
 mod session;
+mod status;
 mod stream;
 mod tally;
 mod usual;

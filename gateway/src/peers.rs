@@ -254,7 +254,8 @@ async fn build_tokenizer(files: TokenizerFiles) -> Result<Tokenizer, Fault> {
     built.map_err(|error| broken(Party::Verifier, error))
 }
 
-fn within<T>(time: Duration, message: T) -> Request<T> {
+/// A request that must be answered within `time`.
+pub(crate) fn within<T>(time: Duration, message: T) -> Request<T> {
     Request::from_parts(outgoing(Some(Deadline::after(time))), Extensions::new(), message)
 }
 

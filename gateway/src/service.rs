@@ -21,6 +21,7 @@ use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
 use crate::session::Session;
+use crate::status::Counts;
 use crate::usual::Usual;
 use crate::validate::ValidRequest;
 
@@ -35,6 +36,7 @@ struct Inner {
     directory: Arc<Directory>,
     usual: Arc<Usual>,
     door: Arc<Door>,
+    counts: Arc<Counts>,
 }
 
 /// Serves until `shutdown` is ready, and keeps an eye on verifiers and drafters meanwhile.
@@ -57,7 +59,12 @@ impl Gateway {
     pub async fn start(config: Config) -> Self {
         let directory = Arc::new(Directory::new(&config));
         directory.refresh().await;
-        Self(Arc::new(Inner { directory, usual: Arc::new(config.usual), door: Arc::new(Door::new(config.limits)) }))
+        Self(Arc::new(Inner {
+            directory,
+            usual: Arc::new(config.usual),
+            door: Arc::new(Door::new(config.limits)),
+            counts: Arc::default(),
+        }))
     }
 
     /// The targets that answer at present.
@@ -72,14 +79,24 @@ impl Gateway {
 
     /// Finds room for a request, checks it and gets it under way.
     async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<(Generation, Place), GatewayError> {
+        // Counts a client that goes away while it waits, too.
+        let mut counted = self.0.counts.request();
+        let (place, valid, deadline) = self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
+        let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
+        let generation = Generation::new(valid, Arc::clone(&self.0.directory), deadline, sequence, counted);
+        Ok((generation, place))
+    }
+
+    async fn let_in(
+        &self,
+        request: Request<pb::GenerateRequest>,
+    ) -> Result<(Place, ValidRequest, Option<Deadline>), GatewayError> {
         let client = Client::of(request.metadata(), request.remote_addr()).map_err(RequestError::from)?;
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
         let place = self.0.door.enter(client, deadline).await?;
         let valid = self.validate(request.into_inner(), session).await?;
-        let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
-        let generation = Generation::new(valid, Arc::clone(&self.0.directory), deadline, sequence);
-        Ok((generation, place))
+        Ok((place, valid, deadline))
     }
 
     /// Long prompts take a while to tokenize, so a thread for such work does it.
@@ -113,6 +130,11 @@ impl GenerationRpc for Gateway {
     ) -> Result<Response<pb::ListTargetsResponse>, Status> {
         let targets = self.targets().into_iter().map(Into::into).collect();
         Ok(Response::new(pb::ListTargetsResponse { targets }))
+    }
+
+    async fn status(&self, _: Request<pb::SystemStatusRequest>) -> Result<Response<pb::SystemStatusResponse>, Status> {
+        let Inner { directory, door, counts, .. } = &*self.0;
+        Ok(Response::new(counts.survey(door, directory).await?.into()))
     }
 }
 

@@ -16,6 +16,7 @@ mod fault;
 mod generation;
 mod hidden_states;
 mod numbered_tree;
+mod status;
 mod tokenizer_files;
 mod verifier;
 mod verifier_card;
@@ -38,6 +39,10 @@ pub use generation::{
 };
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
+pub use status::{
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places, Process, RoundCounters,
+    RoundCounts, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
+};
 pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
 pub use verifier::{Open, Outcome, VerifierEvent};
 pub use verifier_card::{Model, RowCost, VerifierCard};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use espalier_proto::Places;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::VerifierError;
@@ -20,6 +21,11 @@ pub(crate) struct Admission {
 impl Admission {
     pub(crate) fn new(limit: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(limit)), limit }
+    }
+
+    /// How many places are taken, of how many.
+    pub(crate) fn places(&self) -> Places {
+        Places { open: self.limit.saturating_sub(self.places.available_permits()), max: self.limit }
     }
 
     /// A place, or [`VerifierError::Full`].
@@ -41,7 +47,9 @@ mod tests {
         let first = admission.admit().unwrap();
         let _second = admission.admit().unwrap();
         assert_eq!(admission.admit().unwrap_err(), VerifierError::Full { limit: 2 });
+        assert_eq!(admission.places(), Places { open: 2, max: 2 });
         drop(first);
+        assert_eq!(admission.places(), Places { open: 1, max: 2 });
         assert!(admission.admit().is_ok());
     }
 }

@@ -15,12 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use espalier_model::{BlockPool, Decoder, Workspace};
-use espalier_proto::{NumberedTree, Open, VerifierEvent};
+use espalier_proto::{NumberedTree, Open, Places, VerifierEvent};
+use espalier_service_kit::Present;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::admission::{Admission, Place};
 use crate::error::VerifierError;
+use crate::status::Counts;
 
 /// Trees of one sequence that may be under way at once.
 pub(crate) const TREES_UNDER_WAY_MAX: usize = 8;
@@ -58,6 +60,8 @@ struct Opening {
 struct Job {
     numbered: NumberedTree,
     arrived: Instant,
+    /// Counts it as waiting until it is answered or dropped.
+    waiting: Present,
 }
 
 /// A model with all that it runs in.
@@ -68,6 +72,7 @@ pub(crate) struct Loaded {
     pub(crate) blocks: BlockPool,
     /// The largest tree that is run, in nodes.
     pub(crate) tree_nodes_max: usize,
+    pub(crate) counts: Counts,
 }
 
 /// The way to the model.
@@ -75,6 +80,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Engine {
     commands: mpsc::Sender<Command>,
     admission: Admission,
+    counts: Counts,
     next_key: AtomicU64,
 }
 
@@ -82,8 +88,9 @@ impl Engine {
     /// Starts the thread; it ends when the engine and all sessions are gone.
     pub(crate) fn start(model: Loaded, sequences_max: usize) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel(sequences_max * COMMANDS_PER_SEQUENCE);
+        let counts = model.counts.clone();
         thread::start(model, queue)?;
-        Ok(Self { commands, admission: Admission::new(sequences_max), next_key: AtomicU64::new(0) })
+        Ok(Self { commands, admission: Admission::new(sequences_max), counts, next_key: AtomicU64::new(0) })
     }
 
     /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
@@ -94,9 +101,20 @@ impl Engine {
         // Room to close is set aside first, so that closing never waits or fails.
         let closing = self.commands.clone().try_reserve_owned().map_err(|failure| refused(&failure))?;
         let opening = Opening { open, replies, place };
-        let session = Session { key, commands: self.commands.clone(), closing: Some(closing), next_round: 0 };
+        let (commands, counts) = (self.commands.clone(), self.counts.clone());
+        let session = Session { key, commands, closing: Some(closing), next_round: 0, counts };
         session.send(Command::Open(key, Box::new(opening)))?;
         Ok(session)
+    }
+
+    /// What was done so far, and what waits.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Places for sequences.
+    pub(crate) fn places(&self) -> Places {
+        self.admission.places()
     }
 
     /// Whether the thread has ended.
@@ -117,6 +135,7 @@ pub(crate) struct Session {
     commands: mpsc::Sender<Command>,
     closing: Option<mpsc::OwnedPermit<Command>>,
     next_round: u64,
+    counts: Counts,
 }
 
 impl Session {
@@ -127,7 +146,8 @@ impl Session {
             return Err(VerifierError::RoundOrder { expected, found });
         }
         self.next_round += 1;
-        self.send(Command::Verify(self.key, Job { numbered, arrived: Instant::now() }))
+        let waiting = self.counts.waiting.enter();
+        self.send(Command::Verify(self.key, Job { numbered, arrived: Instant::now(), waiting }))
     }
 
     fn send(&self, command: Command) -> Result<(), VerifierError> {

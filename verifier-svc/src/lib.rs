@@ -15,6 +15,7 @@ mod conversation;
 mod engine;
 mod error;
 mod service;
+mod status;
 mod target;
 
 pub use config::{Args, Config, ConfigError, SEQUENCES_LIMIT, TREE_NODES_LIMIT};

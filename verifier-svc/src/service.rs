@@ -75,4 +75,11 @@ impl Verifier for Service {
         let conversation = Conversation::open(&self.target, request.into_inner()).await?;
         Ok(Response::new(conversation.into_stream().boxed()))
     }
+
+    async fn status(
+        &self,
+        _: Request<pb::VerifierStatusRequest>,
+    ) -> Result<Response<pb::VerifierStatusResponse>, Status> {
+        Ok(Response::new(self.target.status().into()))
+    }
 }

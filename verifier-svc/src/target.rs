@@ -2,15 +2,17 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
 use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Team, Workspace, fingerprint};
-use espalier_proto::{Model, RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, Vocabulary};
+use espalier_proto::{Model, RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary};
 use espalier_service_kit::Bytes;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
 
 use crate::config::Config;
 use crate::engine::{Engine, Loaded};
+use crate::status::{Counts, status};
 
 /// Why a target could not be loaded.
 #[derive(Debug, Error)]
@@ -47,6 +49,7 @@ pub struct Target {
     pub(crate) files: TokenizerFiles,
     pub(crate) engine: Engine,
     blocks: BlockPool,
+    started: Instant,
 }
 
 impl Target {
@@ -83,14 +86,20 @@ impl Target {
         let longest = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max));
         let blocks = decoder.block_pool(Bytes::budget(config.kv_memory, longest).0)?;
         let tree_nodes_max = config.tree_nodes_max;
-        let model = Loaded { decoder: Arc::new(decoder), work, blocks: blocks.clone(), tree_nodes_max };
+        let (decoder, counts) = (Arc::new(decoder), Counts::default());
+        let model = Loaded { decoder, work, blocks: blocks.clone(), tree_nodes_max, counts };
         let engine = Engine::start(model, config.sequences_max).map_err(LoadError::Thread)?;
-        Ok(Self { card, files, engine, blocks })
+        Ok(Self { card, files, engine, blocks, started: Instant::now() })
     }
 
     /// What the target says of itself.
     pub fn card(&self) -> &VerifierCard {
         &self.card
+    }
+
+    /// What it is doing at present, and what it has done.
+    pub(crate) fn status(&self) -> VerifierStatus {
+        status(self.started, &self.engine, &self.blocks)
     }
 
     /// The memory for keys and values.

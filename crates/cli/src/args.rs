@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use clap::builder::styling::{AnsiColor, Styles};
@@ -70,6 +71,10 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Continue prompts, through a running gateway or a system started for the purpose.
     Generate(Generate),
+    /// Show what a running system does: targets, drafters, sequences, queues, tau, tokens per second and memory.
+    ///
+    /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.
+    Top(Top),
     /// Check every checkpoint folder in a folder against its golden logits and its golden text.
     Golden(Folder),
     /// Check the algorithms against vectors of an independent implementation.
@@ -148,6 +153,33 @@ pub(crate) struct Generate {
     /// Print JSON, one object a prompt.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Top {
+    /// The gateway of the system.
+    #[arg(long, env = "ESPALIER_GATEWAY", default_value = "http://127.0.0.1:50051", value_name = "URL")]
+    pub(crate) gateway: String,
+    /// The time between two readings, from 100ms to 3600s: rates are the differences of two.
+    #[arg(long, default_value = "1s", value_parser = interval, value_name = "N(ms|s)")]
+    pub(crate) interval: Duration,
+    /// Print a table of what one interval shows, and end.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON, one object a reading; with `--once` one only.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Reads a time between two readings.
+fn interval(text: &str) -> Result<Duration, String> {
+    const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+    let number = |digits: &str| digits.parse::<u64>().ok();
+    let read = match text.strip_suffix("ms") {
+        Some(digits) => number(digits).map(Duration::from_millis),
+        None => text.strip_suffix('s').and_then(number).map(Duration::from_secs),
+    };
+    read.filter(|time| INTERVALS.contains(time)).ok_or_else(|| "a time is 100ms to 3600s".to_owned())
 }
 
 /// How long answers are, and whether they are drawn.
@@ -255,7 +287,8 @@ fn policy_help() -> String {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// One forward pass over 1 to 32 tokens, next to what the machine allows at best.
+    /// One forward pass over 1 to 32 tokens, next to what the machine allows at best; and eight sequences in one pass, next to
+    /// eight passes.
     Kernels(Kernels),
     /// Plain and speculative decoding, prompt by prompt in one run, through gRPC.
     Decode(Decode),
@@ -477,6 +510,15 @@ mod tests {
         let error = Args::try_parse_from(flags).map_err(|error| error.to_string());
         let told = "unknown acceptance `typical`; there are coupled and rejection";
         assert!(error.as_ref().is_err_and(|error| error.contains(told)), "{error:?}");
+    }
+
+    #[test]
+    fn a_time_has_a_unit_and_bounds() {
+        assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(interval("3600s"), Ok(Duration::from_secs(3600)));
+        for wrong in ["", "1", "s", "99ms", "3601s", "-1s", "1.5s", "1m"] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

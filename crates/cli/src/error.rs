@@ -84,6 +84,10 @@ pub(crate) enum CliError {
     Shutdown(#[from] ShutdownError),
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
+    #[error("there is no terminal to show a screen on; --once prints a table, --json one object a reading")]
+    NoTerminal,
+    #[error("the terminal cannot be used")]
+    Terminal(#[source] std::io::Error),
     #[error("the runtime cannot be started")]
     Runtime(#[source] std::io::Error),
 }
@@ -105,6 +109,7 @@ impl CliError {
             | Self::Size { .. }
             | Self::DraftersEach { .. }
             | Self::NobodyGuesses
+            | Self::NoTerminal
             | Self::Tokenizers { .. }
             | Self::NoDrafterOf { .. }
             | Self::NoExits { .. }

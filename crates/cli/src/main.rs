@@ -13,6 +13,7 @@ mod report;
 mod request;
 mod serve;
 mod system;
+mod top;
 mod train;
 mod tune;
 mod unique;
@@ -82,6 +83,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         None => block_on(demo::run(&args.system)),
         Some(Command::Serve(serve)) => block_on(serve::run(&args.system, &serve)),
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
+        Some(Command::Top(top)) => block_on(top::run(&top)),
         Some(Command::Golden(folder)) => golden::run(&folder),
         Some(Command::Vectors(folder)) => vectors::run(&folder),
         Some(Command::Tune(tune)) => block_on(tune::run(&args.system, &tune)),

@@ -58,6 +58,8 @@ fn what_is_asked_wrongly_is_refused_in_one_sentence_with_exit_code_2() {
         assert!(error.contains(words), "{args:?}: {error}");
         assert_eq!(code, 2, "{args:?}: {error}");
     }
+    let (code, error) = refusal(&["top", "--once", "--gateway", "here"]);
+    assert!(code == 2 && error.contains("`here` is not an address"), "{error}");
     let (code, error) = refusal(&["generate", "--target", "huge", "--prompt", "a"]);
     assert!(code == 2 && error.starts_with("error: there is no checkpoint `huge`"), "{error}");
 }
@@ -184,6 +186,35 @@ fn serving_lasts_until_a_signal_and_ends_well() {
         assert!(code == 2 && error.contains("`x`") && error.contains("`small`"), "{error}");
         assert_eq!(serving.end(signal), Some(0));
     }
+}
+
+#[test]
+fn what_a_running_system_does_is_told_as_json_and_as_a_table() {
+    let serving = Serving::start();
+    let gateway = ["--gateway", &serving.gateway];
+    let ask = ["generate", "--target", "small", "--prompt", "Ann", "--max-tokens", "9", "--policy", "constant,k=3"];
+    assert!(run(&[&ask, &gateway[..]].concat()).status.success());
+    let top = ["top", "--once", "--interval", "100ms"];
+    let output = run(&[&top, &gateway[..], &["--json"]].concat());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && said.lines().count() == 1, "{said}");
+    let told: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(told["gateway"]["pace"]["tokens_per_second"], 0.0, "{told}");
+    let ended = &told["gateway"]["ended"];
+    assert_eq!(ended["stop"].as_u64().unwrap() + ended["length"].as_u64().unwrap(), 1, "{told}");
+    for (services, name) in [("targets", "small"), ("drafters", "small-2")] {
+        let service = &told[services][0];
+        assert_eq!((service["name"].as_str(), service["up"].as_bool()), (Some(name), Some(true)), "{told}");
+        assert!(service["work"]["kv"]["blocks"].as_u64() > Some(0), "{told}");
+    }
+    let table = run(&[&top, &gateway[..]].concat());
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(["small-2", "→ small", "tokens/s", "KV memory"].iter().all(|word| table.contains(word)), "{table}");
+    // Standard output is no terminal here.
+    let (code, error) = refusal(&[&["top"], &gateway[..]].concat());
+    assert!(code == 2 && error.contains("there is no terminal"), "{error}");
+
+    assert_eq!(serving.end("-TERM"), Some(0));
 }
 
 #[test]

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{
     CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest, Party,
-    TargetCard, WireError, pb,
+    SystemStatus, TargetCard, WireError, pb,
 };
-use espalier_service_kit::{ConnectError, channel};
+use espalier_service_kit::{ConnectError, Deadline, channel, outgoing};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Extensions, Request, Status};
+
+/// The longest that a status may take.
+const STATUS_MAX: Duration = Duration::from_secs(5);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -142,6 +145,18 @@ impl Client {
     pub async fn targets(&mut self) -> Result<Vec<TargetCard>, ClientError> {
         let answer = self.stub.list_targets(Request::new(pb::ListTargetsRequest {})).await.map_err(fault)?;
         Ok(answer.into_inner().targets.into_iter().map(TargetCard::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// What the gateway and the services behind it are doing and have done.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the gateway does not answer within five seconds or makes no sense.
+    pub async fn status(&mut self) -> Result<SystemStatus, ClientError> {
+        let metadata = outgoing(Some(Deadline::after(STATUS_MAX)));
+        let request = Request::from_parts(metadata, Extensions::new(), pb::SystemStatusRequest {});
+        let answer = tokio::time::timeout(STATUS_MAX, self.stub.status(request)).await;
+        let answer = answer.map_err(|_| Fault::new(Party::Gateway, FaultKind::Late, "the gateway does not answer"))?;
+        Ok(answer.map_err(fault)?.into_inner().try_into()?)
     }
 
     /// Asks, hands tokens to `see` as they come, and returns the whole answer. Dropping the future cancels the

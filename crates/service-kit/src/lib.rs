@@ -1,7 +1,7 @@
 //! What every service needs and none should write twice: a listener that says
 //! in one sentence why it cannot be had, health and reflection, a graceful end,
 //! deadlines that hold for streams too, channels with named limits, amounts of
-//! memory, and traces that follow a request through all services.
+//! memory, counts of what is there, and traces that follow a request through all services.
 //!
 //! It knows nothing of models, trees or the messages of any service.
 
@@ -9,6 +9,7 @@ mod chain;
 mod connect;
 mod deadline;
 mod deadline_layer;
+mod gauge;
 mod health;
 mod memory;
 mod propagation;
@@ -20,6 +21,7 @@ pub use chain::chain;
 pub use connect::{ConnectError, channel};
 pub use deadline::{Deadline, DeadlineError};
 pub use deadline_layer::{DeadlineLayer, DeadlineService};
+pub use gauge::{Gauge, Present};
 pub use health::is_serving;
 pub use memory::{Bytes, NotBytes};
 pub use propagation::{outgoing, rpc_span};

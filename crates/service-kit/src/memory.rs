@@ -45,6 +45,12 @@ impl Bytes {
         })
     }
 
+    /// Memory of this process that is resident; none where the system does not tell.
+    pub fn resident() -> Option<Self> {
+        let told = std::fs::read_to_string("/proc/self/status").ok()?;
+        Self::told(&told, "VmRSS:")
+    }
+
     /// The amount in a line of what Linux tells, like `VmHWM:    1234 kB`.
     pub fn told(lines: &str, name: &str) -> Option<Self> {
         let amount = lines.lines().find_map(|line| line.strip_prefix(name))?;

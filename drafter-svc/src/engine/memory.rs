@@ -1,6 +1,7 @@
 //! The draft model's memory for keys and values.
 
 use espalier_model::{BlockPool, DraftModel, KvCache, ModelError, PoolFault};
+use espalier_proto::KvMemory;
 use espalier_service_kit::Bytes;
 use espalier_speculation::{MAX_TREE_NODES, Token};
 
@@ -20,6 +21,14 @@ impl Memory {
 
     pub(crate) fn blocks(&self) -> &BlockPool {
         &self.0
+    }
+
+    /// How much of it is in use.
+    pub(crate) fn status(&self) -> KvMemory {
+        let counts = self.0.counts();
+        let [blocks, held, promised, lingering] =
+            [counts.total, counts.held, counts.promised, counts.lingering].map(|count| count as u64);
+        KvMemory { blocks, held, promised, lingering, block_bytes: self.0.block_bytes() as u64 }
     }
 
     /// A cache for a sequence of `committed` and at most `max_tokens` more, with all the blocks that it may come to need.

@@ -8,8 +8,9 @@ use std::thread;
 use std::time::Instant;
 
 use espalier_model::{AtExit, Depth, DraftModel, ModelError, Output, Segment, States, Workspace};
-use espalier_proto::HiddenStates;
+use espalier_proto::{HiddenStates, PassCounters, RoundCounts};
 use espalier_round::Proposed;
+use espalier_service_kit::Gauge;
 use tokio::sync::{mpsc, oneshot};
 
 use super::drafting::Drafting;
@@ -17,6 +18,7 @@ use super::share::{Ask, Shares};
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
 use crate::places::Place;
+use crate::status::{Counted, Counts};
 use crate::weights::Sharer;
 
 /// Jobs that wait to be taken. A sequence has one at most, so what the engine has taken is bounded by the places.
@@ -35,36 +37,53 @@ struct Job {
 /// The engine's thread; it ends when this and all sessions are gone.
 pub(crate) struct Engine {
     jobs: mpsc::Sender<Job>,
+    counts: Counts,
 }
 
 /// A sequence's way to the engine, and its place.
 pub(crate) struct Session {
     jobs: mpsc::Sender<Job>,
     place: Place,
+    counted: Counted,
+    growing: Gauge,
 }
 
 impl Engine {
     /// Starts the thread.
     pub(crate) fn start(model: Arc<DraftModel>, work: Workspace) -> std::io::Result<Self> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-        let body = move || Turns::new(&model, work).run(queue);
+        let counts = Counts::default();
+        let passes = Arc::clone(&counts.passes);
+        let body = move || Turns::new(&model, work, passes).run(queue);
         thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, counts })
+    }
+
+    /// What was done so far, and what is going on.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// The way of a sequence that was given a place.
     pub(crate) fn session(&self, place: Place) -> Session {
-        Session { jobs: self.jobs.clone(), place }
+        let counted = self.counts.sequence(&place.sharer().target);
+        Session { jobs: self.jobs.clone(), place, counted, growing: self.counts.growing.clone() }
     }
 }
 
 impl Session {
     /// Grows the tree of a round that was begun.
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Grown {
+        let _growing = self.growing.enter();
         let (home, grown) = oneshot::channel();
         let sharer = self.place.sharer().clone();
         self.jobs.send(Job { drafting, sharer, home }).await.map_err(|_| SequenceError::Stopped)?;
         grown.await.map_err(|_| SequenceError::Stopped)?
+    }
+
+    /// Counts what a round came to.
+    pub(crate) fn count(&self, counts: &RoundCounts) {
+        self.counted.add(counts);
     }
 }
 
@@ -72,13 +91,14 @@ struct Turns<'a> {
     model: &'a DraftModel,
     work: Workspace,
     shares: Shares,
+    passes: Arc<PassCounters>,
     /// Jobs and what each is to run next; the one that waits longest comes first.
     ready: Vec<(Job, Step)>,
 }
 
 impl<'a> Turns<'a> {
-    fn new(model: &'a DraftModel, work: Workspace) -> Self {
-        Self { model, work, shares: Shares::default(), ready: Vec::new() }
+    fn new(model: &'a DraftModel, work: Workspace, passes: Arc<PassCounters>) -> Self {
+        Self { model, work, shares: Shares::default(), passes, ready: Vec::new() }
     }
 
     fn run(mut self, mut queue: mpsc::Receiver<Job>) {
@@ -174,6 +194,7 @@ impl<'a> Turns<'a> {
         if segments.is_empty() {
             return Ok(None);
         }
+        self.passes.add(segments.iter().map(|segment| segment.rows.len()).sum(), segments.len());
         // Where nothing is asked before the last layer, and no state of it is, nothing is computed for the asking either.
         if !predicts && !exits.iter().any(|exits| exits.are_several()) {
             return self.model.decoder().forward(&mut self.work, &mut segments, Depth::default()).map(Some);

@@ -23,6 +23,11 @@ impl Door {
         self.admission().occupancy()
     }
 
+    /// Requests that may be inside at once.
+    pub(crate) fn running_max(&self) -> usize {
+        self.admission().limits.running
+    }
+
     /// A place, at once or after a while, or why there is none: that is said at once. Whoever stops waiting has left the
     /// queue.
     pub(crate) async fn enter(self: &Arc<Self>, client: Client, deadline: Option<Deadline>) -> Result<Place, Refusal> {

@@ -15,9 +15,9 @@ use espalier_proto::pb::drafter_server::{Drafter, DrafterServer};
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
 use espalier_proto::{
-    Completion, DrafterCard, FILE_DESCRIPTOR_SET, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest,
-    Grant, Model, NumberedTree, Open, Outcome, Party, Prompt, Start, TokenizerFiles, VerifierCard, VerifierEvent,
-    Vocabulary, pb,
+    Completion, DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, GeneratedToken, GenerationEvent,
+    GenerationRequest, Grant, Model, NumberedTree, Open, Outcome, Party, Places, Process, Prompt, RoundCounts, Start,
+    SystemStatus, TokenizerFiles, VerifierCard, VerifierEvent, VerifierStatus, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{bind, channel};
@@ -72,6 +72,8 @@ pub struct Life {
     pub breaks_after: AtomicUsize,
     /// Whether sequences are refused for want of room.
     pub full: AtomicBool,
+    /// Whether the service never tells its status.
+    pub silent: AtomicBool,
     /// The thresholds that the last sequence of a drafter came with.
     pub thresholds: Mutex<Option<ExitThresholds>>,
 }
@@ -84,6 +86,17 @@ impl Life {
             return Err(Status::unknown("h2 protocol error: connection reset"));
         }
         Ok(())
+    }
+
+    /// Ready when a status may be told.
+    async fn speaks(&self) {
+        if self.silent.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    fn counts(&self) -> RoundCounts {
+        RoundCounts { rounds: self.rounds() as u64, ..RoundCounts::default() }
     }
 
     pub fn open(&self) -> usize {
@@ -226,6 +239,16 @@ impl Verifier for ToyVerifier {
         });
         Ok(Response::new(answers.boxed()))
     }
+
+    async fn status(
+        &self,
+        _: Request<pb::VerifierStatusRequest>,
+    ) -> Result<Response<pb::VerifierStatusResponse>, Status> {
+        self.life.speaks().await;
+        let (process, rounds) = (Process::default(), self.life.counts());
+        let sequences = Places { open: self.life.open(), max: 8 };
+        Ok(Response::new(VerifierStatus { process, sequences, rounds, ..VerifierStatus::default() }.into()))
+    }
 }
 
 struct ToyDrafter {
@@ -281,6 +304,16 @@ impl Drafter for ToyDrafter {
             Ok(event.map_err(Status::from)?.into())
         });
         Ok(Response::new(answers.boxed()))
+    }
+
+    async fn status(
+        &self,
+        _: Request<pb::DrafterStatusRequest>,
+    ) -> Result<Response<pb::DrafterStatusResponse>, Status> {
+        self.life.speaks().await;
+        let (process, rounds) = (Process::default(), self.life.counts());
+        let sequences = Places { open: self.life.open(), max: 8 };
+        Ok(Response::new(DrafterStatus { process, sequences, rounds, ..DrafterStatus::default() }.into()))
     }
 }
 
@@ -457,4 +490,10 @@ pub async fn eventually(what: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(Duration::from_secs(5), holds).await.unwrap();
+}
+
+/// What the gateway tells of the system.
+pub async fn status(url: &str) -> SystemStatus {
+    let answer = client(url).status(pb::SystemStatusRequest {}).await.unwrap();
+    answer.into_inner().try_into().unwrap()
 }

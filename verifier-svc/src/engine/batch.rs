@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::sequences::{Sequence, Sequences};
 use super::{Job, Key};
 use crate::error::VerifierError;
+use crate::status::Counts;
 
 /// Rows of one turn after which no further sequence joins it.
 const TURN_ROWS_MAX: usize = 512;
@@ -100,7 +101,7 @@ fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usi
 
 /// Runs the plans in one pass, answers, and returns the sequences that ended.
 fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Vec<Key> {
-    let open = sequences.len();
+    let (open, counts) = (sequences.len(), sequences.counts.clone());
     let trees = plans.values().filter(|plan| plan.job.is_some()).count();
     let mut running: Vec<(Key, &mut Sequence, Plan)> =
         sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
@@ -112,12 +113,13 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let waited = pass.as_ref().map_or(Duration::ZERO, Output::waited);
     let timing = Timing { begun, waited, compute: took.saturating_sub(waited), load };
     let pass = pass.map_err(VerifierError::from);
+    counts.passes.add(load.rows, running.len());
     let mut ended = Vec::new();
     for (segment, (key, sequence, plan)) in running.into_iter().enumerate() {
         let answered = match &pass {
             Ok(output) => {
                 let tap = sequence.tapped_layer().and_then(|layer| taps.iter().position(|tap| *tap == layer));
-                answer(sequence, plan, &Found { output, segment, tap }, &timing)
+                answer(sequence, plan, &Found { output, segment, tap }, (&timing, &counts))
             }
             Err(error) => Err(error.clone()),
         };
@@ -183,7 +185,12 @@ pub(super) struct Timing {
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.
-fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, timing: &Timing) -> Result<bool, VerifierError> {
+fn answer(
+    sequence: &mut Sequence,
+    plan: Plan,
+    found: &Found<'_>,
+    (timing, counts): (&Timing, &Counts),
+) -> Result<bool, VerifierError> {
     let Some(job) = plan.job else {
         let read: Vec<usize> = (0..plan.rows.len()).collect();
         sequence.cache().keep_path(&read)?;
@@ -193,6 +200,9 @@ fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, timing: &Timin
     let decision = sequence.decide(&job.numbered, found)?;
     let ends = decision.ends();
     let queue = timing.begun.saturating_duration_since(job.arrived) + timing.waited;
+    // Who has the answer finds it counted.
+    counts.rounds.add(&decision.counts(job.numbered.tree.tree().len()));
+    drop(job.waiting);
     sequence.reply(Ok(decision.into_event(job.numbered.round, timing, queue)));
     Ok(ends)
 }

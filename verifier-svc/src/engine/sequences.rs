@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, KvCache, PoolFault, Row};
-use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, SequenceId, VerifierEvent};
+use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, RoundCounts, SequenceId, VerifierEvent};
 use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
@@ -13,22 +13,25 @@ use super::batch::{Found, Timing};
 use super::{Command, Job, Key, Loaded, Opening, Replies, Reply};
 use crate::admission::Place;
 use crate::error::VerifierError;
+use crate::status::Counts;
 
 /// The open sequences of one model.
 pub(super) struct Sequences {
     decoder: Arc<Decoder>,
     blocks: BlockPool,
     tree_nodes_max: usize,
+    pub(super) counts: Counts,
     open: BTreeMap<Key, Sequence>,
 }
 
 impl Sequences {
     pub(super) fn new(model: &Loaded) -> Self {
-        let Loaded { decoder, blocks, tree_nodes_max, .. } = model;
+        let Loaded { decoder, blocks, tree_nodes_max, counts, .. } = model;
         Self {
             decoder: Arc::clone(decoder),
             blocks: blocks.clone(),
             tree_nodes_max: *tree_nodes_max,
+            counts: counts.clone(),
             open: BTreeMap::new(),
         }
     }
@@ -276,6 +279,12 @@ impl Decision {
     /// Whether the sequence ends with it.
     pub(super) fn ends(&self) -> bool {
         self.finish.is_some()
+    }
+
+    /// What it adds to the counts; so many nodes were verified.
+    pub(super) fn counts(&self, verified: usize) -> RoundCounts {
+        let [verified, accepted, tokens] = [verified, self.path.len(), self.tokens.len()].map(|count| count as u64);
+        RoundCounts { rounds: 1, drafted: 0, verified, accepted, tokens }
     }
 
     /// The answer to the tree of `round`, and what it took.

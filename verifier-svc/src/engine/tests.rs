@@ -15,6 +15,7 @@ use super::sequences::Sequences;
 use super::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply, batch};
 use crate::admission::Admission;
 use crate::error::VerifierError;
+use crate::status::Counts;
 
 /// The largest tree, in nodes.
 const TREE: usize = 20;
@@ -62,7 +63,13 @@ impl Bench {
         let decoder = Decoder::load(&Checkpoint::open(folder).unwrap(), &LoadOptions::default()).unwrap();
         let block = decoder.block_pool(decoder.context_bytes()).unwrap().block_bytes();
         let blocks = decoder.block_pool(blocks * block).unwrap();
-        let loaded = Loaded { decoder: Arc::new(decoder), work: Workspace::new(1), blocks, tree_nodes_max: TREE };
+        let loaded = Loaded {
+            decoder: Arc::new(decoder),
+            work: Workspace::new(1),
+            blocks,
+            tree_nodes_max: TREE,
+            counts: Counts::default(),
+        };
         Self { sequences: Sequences::new(&loaded), loaded, admission: Admission::new(64), keys: 0 }
     }
 
@@ -77,7 +84,8 @@ impl Bench {
     fn submit(&mut self, stream: &mut Stream, tree: Tree) {
         let numbered = NumberedTree { round: stream.rounds, tree: CandidateTree::from(tree) };
         stream.rounds += 1;
-        self.sequences.take(Command::Verify(stream.key, Job { numbered, arrived: Instant::now() }));
+        let waiting = self.loaded.counts.waiting.enter();
+        self.sequences.take(Command::Verify(stream.key, Job { numbered, arrived: Instant::now(), waiting }));
     }
 
     /// Runs all that waits.

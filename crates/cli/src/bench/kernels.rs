@@ -1,5 +1,7 @@
 //! `espalier bench kernels`: one forward pass over several tokens, next to what the machine allows at best.
 
+mod together;
+
 use std::time::Instant;
 
 use espalier_model::{
@@ -7,6 +9,7 @@ use espalier_model::{
 };
 use serde::Serialize;
 
+use self::together::Together;
 use super::statistics::median;
 use crate::Verdict;
 use crate::args::{Kernels, SystemArgs};
@@ -45,6 +48,8 @@ struct Measured {
     /// Bytes per second of streaming reads of as many bytes: partly from the caches where they are large.
     bandwidth: f64,
     passes: Vec<Pass>,
+    /// Several sequences in one pass.
+    together: Vec<Together>,
 }
 
 /// Passes over one number of rows.
@@ -92,14 +97,12 @@ fn measure(
 ) -> Result<Measured, ModelError> {
     let weight_bytes = decoder.weight_bytes();
     let bandwidth = work.read_bandwidth(weight_bytes);
-    let mut cache = decoder.new_cache();
-    pass(decoder, work, &mut cache, CONTEXT)?;
-    cache.keep_path(&(0..CONTEXT).collect::<Vec<_>>())?;
+    let mut cache = cache(decoder, work)?;
     let mut times = [const { Vec::new() }; ROWS.len()];
     for _ in 0..PASSES {
         for (times, rows) in times.iter_mut().zip(ROWS) {
             let begun = Instant::now();
-            pass(decoder, work, &mut cache, rows)?;
+            pass(decoder, work, &mut cache, &tree(decoder, rows))?;
             times.push(begun.elapsed().as_secs_f64() * 1e3);
             cache.keep_path(&[])?;
         }
@@ -115,15 +118,27 @@ fn measure(
         Pass { rows, ms, to_one_row: ms / medians[0], floor_ms, bound, to_floor: ms / floor_ms }
     });
     let weights = if format == WeightFormat::F32 { "f32" } else { "as stored" };
-    Ok(Measured { target: target.to_owned(), weights, weight_bytes, bandwidth, passes: passes.collect() })
+    let (passes, together) = (passes.collect(), together::measure(decoder, work)?);
+    Ok(Measured { target: target.to_owned(), weights, weight_bytes, bandwidth, passes, together })
 }
 
-/// Runs a tree in which every node has two children.
-fn pass(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, rows: usize) -> Result<(), ModelError> {
+/// A cache that holds the context.
+fn cache(decoder: &Decoder, work: &mut Workspace) -> Result<KvCache, ModelError> {
+    let mut cache = decoder.new_cache();
+    pass(decoder, work, &mut cache, &Row::chain(&[7; CONTEXT], 0))?;
+    cache.keep_path(&(0..CONTEXT).collect::<Vec<_>>())?;
+    Ok(cache)
+}
+
+/// So many rows of a tree in which every node has two children.
+fn tree(decoder: &Decoder, rows: usize) -> Vec<Row> {
     let vocab = decoder.config().vocab;
     let row = |i: usize| Row { token: (17 * i % vocab) as u32, parent: i.checked_sub(1).map(|i| i / 2) };
-    let rows: Vec<Row> = if rows == CONTEXT { Row::chain(&vec![7; rows], 0) } else { (0..rows).map(row).collect() };
-    let mut segments = [Segment { cache, rows: &rows, logits: Logits::All }];
+    (0..rows).map(row).collect()
+}
+
+fn pass(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, rows: &[Row]) -> Result<(), ModelError> {
+    let mut segments = [Segment { cache, rows, logits: Logits::All }];
     decoder.forward(work, &mut segments, Depth::default()).map(drop)
 }
 
@@ -158,4 +173,10 @@ fn print(measured: &Measured, json: bool) {
     });
     let header = ["tokens", "time (ms)", "to one token", "floor (ms)", "to the floor"];
     anstream::println!("{}", report::table(&header, rows));
+    let together = measured.together.iter().map(|pass| {
+        let [ms, alone] = [pass.ms, pass.alone_ms].map(|ms| format!("{ms:.3}"));
+        vec![pass.rows.to_string(), ms, alone, format!("{:.2}", pass.to_alone)]
+    });
+    let header = ["tokens of each", "together (ms)", "one by one (ms)", "to one by one"];
+    anstream::println!("{} sequences in one pass:\n{}", together::SEQUENCES, report::table(&header, together));
 }

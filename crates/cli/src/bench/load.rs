@@ -25,7 +25,7 @@ use espalier_local::Plan;
 use espalier_proto::GenerationRequest;
 use indicatif::ProgressBar;
 
-use self::arms::Arm;
+use self::arms::{Arm, EACH, SHARED};
 use self::drive::{Asking, Question};
 use self::figures::{Figures, Turn};
 use self::level::{Level, arrivals};
@@ -156,9 +156,13 @@ impl Bench<'_> {
         }
         let turns: Vec<Vec<&Turn>> = turns.iter().map(|turns| turns.iter().collect()).collect();
         let plain = turns.first().map_or(&[][..], Vec::as_slice);
-        let of_arm = |(arm, turns): (&Arm, &Vec<&Turn>)| Figures {
-            targets: self.targets.clone(),
-            ..Figures::new(arm, level, turns, plain)
+        let each = self.arms.iter().position(|arm| arm.name == EACH).and_then(|each| turns.get(each));
+        let of_arm = |(arm, turns): (&Arm, &Vec<&Turn>)| {
+            let figures = Figures { targets: self.targets.clone(), ..Figures::new(arm, level, turns, plain) };
+            match each {
+                Some(each) if arm.name == SHARED => figures.beside_each(turns, each),
+                _ => figures,
+            }
         };
         Ok(self.arms.iter().zip(&turns).map(of_arm).collect())
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_speculation::{Limits, Token};
@@ -37,7 +38,7 @@ struct Sharing<'a> {
 
 impl<'a> Sharing<'a> {
     fn new(bench: &'a Bench) -> Self {
-        Self { bench, turns: Turns::new(&bench.model, Workspace::new(1)), clients: Vec::new() }
+        Self { bench, turns: Turns::new(&bench.model, Workspace::new(1), Arc::default()), clients: Vec::new() }
     }
 
     /// Begins sequences of as many tokens as are given.

@@ -10,6 +10,12 @@ use crate::models::DrafterChoice;
 use crate::system;
 use crate::unique::unique;
 
+/// The arm of one drafter for all targets.
+pub(super) const SHARED: &str = "shared";
+
+/// The arm of one drafter for each target.
+pub(super) const EACH: &str = "each";
+
 /// A way to answer requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Arm {
@@ -45,11 +51,10 @@ pub(super) fn arms(args: &Load, places: usize, system: &SystemArgs) -> Result<(P
     let names: Vec<String> = plan.verifiers.iter().map(|(config, _)| config.name().to_owned()).collect();
     let arm = |name, drafters, policy: &Option<String>| Arm { name, drafters, policy: policy.clone() };
     let of_all = |choice: &DrafterChoice| vec![choice.name(); names.len()];
-    let mut arms =
-        vec![arm("plain", of_all(&DrafterChoice::None), &None), arm("shared", of_all(&shared), &args.policy)];
+    let mut arms = vec![arm("plain", of_all(&DrafterChoice::None), &None), arm(SHARED, of_all(&shared), &args.policy)];
     if !own.is_empty() {
         let drafters = own.iter().zip(&names).map(|(choice, target)| own_name(choice, target)).collect();
-        arms.push(arm("each", drafters, &args.policy));
+        arms.push(arm(EACH, drafters, &args.policy));
     }
     for ((choice, folder), target) in own.iter().zip(&targets).zip(&names) {
         plan.drafters.extend(own_drafters(choice, (folder, target), system)?);

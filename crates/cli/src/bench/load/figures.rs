@@ -59,6 +59,10 @@ pub(super) struct Figures {
     pub(super) ratio: Option<f64>,
     pub(super) ratio_low: Option<f64>,
     pub(super) ratio_high: Option<f64>,
+    /// The same of one drafter for all targets relative to one for each; none of other ways.
+    pub(super) to_each: Option<f64>,
+    pub(super) to_each_low: Option<f64>,
+    pub(super) to_each_high: Option<f64>,
     /// Committed tokens a round.
     pub(super) tau: Option<f64>,
     /// Nodes sent a round.
@@ -85,6 +89,12 @@ impl Figures {
         let policy = arm.policy.clone().unwrap_or_else(|| "-".to_owned());
         let own = Self { arm: arm.name, drafter: arm.drafter(), policy, concurrency, rate, ..Self::default() };
         own.with_counts(turns).with_pace(turns, plain).with_times(turns)
+    }
+
+    /// The same with what its `turns` are beside those of one drafter for each target.
+    pub(super) fn beside_each(self, turns: &[&Turn], each: &[&Turn]) -> Self {
+        let [to_each, to_each_low, to_each_high] = ratios(turns, each);
+        Self { to_each, to_each_low, to_each_high, ..self }
     }
 
     /// Whether all requests came to what they should, or were refused.
@@ -117,13 +127,13 @@ impl Figures {
     }
 
     fn with_pace(self, turns: &[&Turn], plain: &[&Turn]) -> Self {
-        let ratios = || turns.iter().zip(plain).filter_map(|(turn, plain)| Some(rate(&[turn])? / rate(&[plain])?));
+        let [ratio, ratio_low, ratio_high] = ratios(turns, plain);
         Self {
             seconds: seconds(turns),
             tokens_per_second: rate(turns),
-            ratio: rate(turns).zip(rate(plain)).map(|(own, plain)| own / plain),
-            ratio_low: ratios().reduce(f64::min),
-            ratio_high: ratios().reduce(f64::max),
+            ratio,
+            ratio_low,
+            ratio_high,
             peak_bytes: turns.iter().filter_map(|turn| turn.peak_bytes).max(),
             ..self
         }
@@ -153,6 +163,13 @@ impl Figures {
             ..self
         }
     }
+}
+
+/// Tokens a second of turns relative to those of others; and the least and the greatest of any two in turn.
+fn ratios(turns: &[&Turn], others: &[&Turn]) -> [Option<f64>; 3] {
+    let ratio = |turns: &[&Turn], others: &[&Turn]| Some(rate(turns)? / rate(others)?);
+    let of_turns = || turns.iter().zip(others).filter_map(|(turn, other)| ratio(&[turn], &[other]));
+    [ratio(turns, others), of_turns().reduce(f64::min), of_turns().reduce(f64::max)]
 }
 
 /// Tokens a second of several turns; none where nothing was answered.
@@ -232,6 +249,11 @@ mod tests {
         assert_eq!(figures.token_ms.unwrap().p99, 2.0);
         assert_eq!(figures.peak_bytes, Some(9));
         assert!(!figures.is_sound());
+        assert_eq!((figures.to_each, figures.to_each_low), (None, None));
+        let figures = figures.beside_each(&own.each_ref(), &plain.each_ref());
+        near(figures.to_each, 200.0 / 160.0);
+        near(figures.to_each_low, 0.5);
+        near(figures.to_each_high, 2.0);
     }
 
     #[test]

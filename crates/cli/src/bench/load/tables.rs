@@ -24,6 +24,14 @@ const SPENT: [&str; 8] = ["", "tau", "nodes", "draft (ms)", "verify (ms)", "wait
 pub(super) fn print(found: &[Figures]) {
     anstream::println!("{}", table(&SEEN, found.iter().map(seen)));
     anstream::println!("\nof a round:\n{}", spent(found));
+    for shared in found {
+        if let (Some(ratio), Some(low), Some(high)) = (shared.to_each, shared.to_each_low, shared.to_each_high) {
+            let name = name(shared);
+            anstream::println!(
+                "{name}: {ratio:.2}x the tokens/s of one drafter for each target, {low:.2}-{high:.2} of turns"
+            );
+        }
+    }
     for refused in found.iter().filter(|figures| figures.refused > 0) {
         let (name, spread) = (name(refused), spread(refused.refusal_ms.as_ref()));
         anstream::println!(

@@ -42,6 +42,9 @@ async fn every_way_is_measured_at_every_level_and_all_texts_are_those_of_plain_d
         assert_eq!((figures.requests, figures.finished, figures.refused), (12, 12, 0), "{figures:?}");
         assert!(figures.is_sound() && figures.ratio.is_some() && figures.first_token_ms.is_some(), "{figures:?}");
     }
+    for figures in &found {
+        assert_eq!(figures.to_each.is_some(), figures.arm == "shared", "{figures:?}");
+    }
     assert_eq!(found[0].ratio, Some(1.0));
     assert_eq!(found[0].tau, Some(1.0));
 }

@@ -1,0 +1,40 @@
+//! What the verifier tells of its work.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use espalier_model::BlockPool;
+use espalier_proto::{KvMemory, PassCounters, Process, RoundCounters, VerifierStatus};
+use espalier_service_kit::{Bytes, Gauge};
+
+use crate::engine::Engine;
+
+/// What the engine counts: its thread adds and never waits, anybody reads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    pub(crate) passes: Arc<PassCounters>,
+    pub(crate) rounds: Arc<RoundCounters>,
+    /// Trees handed in and not answered yet.
+    pub(crate) waiting: Gauge,
+}
+
+/// The status of a target whose service began at `started`.
+pub(crate) fn status(started: Instant, engine: &Engine, blocks: &BlockPool) -> VerifierStatus {
+    let resident_bytes = Bytes::resident().map(|Bytes(bytes)| bytes as u64);
+    let counts = engine.counts();
+    VerifierStatus {
+        process: Process { uptime: started.elapsed(), resident_bytes },
+        sequences: engine.places(),
+        trees_waiting: counts.waiting.read(),
+        passes: counts.passes.read(),
+        rounds: counts.rounds.read(),
+        kv: kv(blocks),
+    }
+}
+
+fn kv(pool: &BlockPool) -> KvMemory {
+    let counts = pool.counts();
+    let [blocks, held, promised, lingering] =
+        [counts.total, counts.held, counts.promised, counts.lingering].map(|count| count as u64);
+    KvMemory { blocks, held, promised, lingering, block_bytes: pool.block_bytes() as u64 }
+}
