@@ -96,20 +96,20 @@ async fn every_policy_gives_the_plain_text_on_two_threads_with_a_poor_drafter() 
 }
 
 #[tokio::test]
-async fn sequences_that_share_the_services_do_not_change_each_other() {
-    const TOKENS: usize = 32;
+async fn sixty_four_sequences_of_two_targets_that_share_all_services_do_not_change_each_other() {
+    const SEQUENCES: usize = 64;
+    const TOKENS: usize = 20;
     let system = start(&TARGETS, None, 2).await;
     let client = client(&system);
-    let requests: Vec<GenerationRequest> = TARGETS
-        .iter()
-        .flat_map(|target| prompts(target).into_iter().take(4).map(move |(prompt, _)| (target, prompt)))
-        .enumerate()
-        .map(|(i, (target, prompt))| {
-            let policy = Some(POLICIES[i % POLICIES.len()].to_owned());
-            let sampling = sampling(if i % 2 == 0 { 0.0 } else { 0.8 }, i as u64);
-            GenerationRequest { policy, ..request(target, &prompt, TOKENS, sampling) }
-        })
-        .collect();
+    let prompts = TARGETS.map(prompts);
+    let requests = (0..SEQUENCES).map(|i| {
+        let (target, turn) = (i % TARGETS.len(), i / TARGETS.len());
+        let (prompt, _) = &prompts[target][turn % prompts[target].len()];
+        let policy = Some(POLICIES[i % POLICIES.len()].to_owned());
+        let sampling = sampling(if turn % 2 == 0 { 0.0 } else { 0.8 }, i as u64);
+        GenerationRequest { policy, ..request(TARGETS[target], prompt, TOKENS, sampling) }
+    });
+    let requests: Vec<GenerationRequest> = requests.collect();
     let together = join_all(requests.iter().map(|request| answer(&client, request.clone()))).await;
     for (request, shared) in requests.into_iter().zip(together) {
         let alone = answer(&client, GenerationRequest { speculate: false, ..request }).await;

@@ -83,7 +83,7 @@ pub struct Config {
 
 impl Config {
     /// Sequences served at once unless told otherwise.
-    pub const SEQUENCES_MAX: usize = 8;
+    pub const SEQUENCES_MAX: usize = 64;
 
     /// The largest tree taken unless told otherwise, in nodes: a full `vanilla-tree`.
     pub const TREE_NODES_MAX: usize = 363;

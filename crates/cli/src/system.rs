@@ -31,7 +31,8 @@ pub(crate) fn plan(targets: &[&str], drafters: &[DrafterChoice], system: &System
     };
     let verifiers = folders.into_iter().map(target).collect::<Result<_, CliError>>()?;
     let profiles = system.profiles.as_deref().map(Profiles::read).transpose()?.unwrap_or_default();
-    let (requests_max, queued_max) = (GatewayConfig::REQUESTS_MAX, GatewayConfig::QUEUED_MAX);
+    // Whatever targets are asked for: who waits, waits at the gateway, and no verifier has to refuse.
+    let (requests_max, queued_max) = (VerifierConfig::SEQUENCES_MAX, GatewayConfig::QUEUED_MAX);
     Ok(Plan { verifiers, drafters, gateway: ANY_PORT, profiles, requests_max, queued_max })
 }
 
