@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use espalier_client::{Answer, Client, ClientError};
@@ -17,7 +17,8 @@ use espalier_speculation::Sampling;
 use espalier_tests::{address, answer, client, model, plan, prompts, request, sampling};
 use espalier_text::Tokenizer;
 use espalier_trainer::{
-    Blind, DataOptions, EarlyExitMethod, EddMethod, Method, OptimiserOptions, Options, Recipe, SortedMethod, train,
+    Blind, DataOptions, EarlyExitMethod, EddMethod, Method, OptimiserOptions, Options, Recipe, Sight, SortedMethod,
+    train,
 };
 use futures::future::join_all;
 use tempfile::TempDir;
@@ -45,11 +46,7 @@ impl Workshop {
         Self(folder)
     }
 
-    fn folder(&self, method: &Method) -> PathBuf {
-        self.0.path().join(method.name())
-    }
-
-    fn train(&self, method: Method, steps: usize) -> DrafterConfig {
+    fn train(&self, name: &str, method: Method, steps: usize) -> DrafterConfig {
         let data = DataOptions {
             files: vec![self.0.path().join("text.jsonl")],
             validation_share: 0.0,
@@ -61,23 +58,23 @@ impl Workshop {
         };
         let optimiser = OptimiserOptions { learning_rate: 3e-3, ..OptimiserOptions::default() };
         let options = Options { optimiser, threads: 2, ..Options::default() };
-        let folder = self.folder(&method);
+        let folder = self.0.path().join(name);
         train(&Recipe { method, data, options }, &folder, &mut Blind, &AtomicBool::new(false)).unwrap();
         DrafterConfig::new(folder, None, NonZeroUsize::new(2).unwrap())
     }
 
-    fn edd(&self) -> DrafterConfig {
-        self.train(Method::Edd(EddMethod::new(model(TARGET))), 8)
+    fn edd(&self, name: &str, sight: Sight) -> DrafterConfig {
+        self.train(name, Method::Edd(EddMethod { sight, ..EddMethod::new(model(TARGET)) }), 8)
     }
 
     fn sorted(&self) -> DrafterConfig {
         let method = SortedMethod::new(model(TARGET), vec![2, 5, 8]);
-        DrafterConfig { thresholds: Some("0.5,0.6".to_owned()), ..self.train(Method::Sorted(method), 2) }
+        DrafterConfig { thresholds: Some("0.5,0.6".to_owned()), ..self.train("sorted", Method::Sorted(method), 2) }
     }
 
     fn early_exit(&self) -> DrafterConfig {
         let method = EarlyExitMethod { target: model(TARGET), shared_layers: 4 };
-        DrafterConfig { target_model: Some(model(TARGET)), ..self.train(Method::EarlyExit(method), 6) }
+        DrafterConfig { target_model: Some(model(TARGET)), ..self.train("early-exit", Method::EarlyExit(method), 6) }
     }
 }
 
@@ -113,10 +110,10 @@ async fn gives_the_plain_text(client: &Client, drafter: &str) {
 #[tokio::test]
 async fn every_kind_gives_the_plain_text() {
     let workshop = Workshop::new();
-    let drafters = vec![workshop.edd(), workshop.sorted(), workshop.early_exit()];
-    let system = start(drafters).await;
+    let edds = [workshop.edd("edd", Sight::TokensAndStates), workshop.edd("edd-of-states", Sight::States)];
+    let system = start([&edds[..], &[workshop.sorted(), workshop.early_exit()]].concat()).await;
     let client = client(&system);
-    for drafter in ["edd", "sorted", "early-exit"] {
+    for drafter in ["edd", "edd-of-states", "sorted", "early-exit"] {
         gives_the_plain_text(&client, drafter).await;
     }
     system.stop().await.unwrap();
@@ -166,7 +163,7 @@ async fn thresholds_of_a_profile_reach_the_drafter_and_leave_the_text_as_it_is()
 #[tokio::test]
 async fn a_drafter_for_one_target_serves_no_other() {
     let workshop = Workshop::new();
-    let system = start(vec![workshop.train(Method::Edd(EddMethod::new(model(TARGET))), 1)]).await;
+    let system = start(vec![workshop.train("edd", Method::Edd(EddMethod::new(model(TARGET))), 1)]).await;
     let mut client = client(&system);
 
     let targets = client.targets().await.unwrap();

@@ -146,8 +146,8 @@ fn edd(system: &SystemArgs, args: &Edd) -> Result<Method, CliError> {
         tapped_layer: args.tapped_layer,
         block_min: args.block_min,
         block_max: args.block_max,
+        sight: args.sight(),
         freeze_head: args.freeze_head,
-        hidden_states: !args.no_hidden_states,
         divergence: !args.no_divergence,
     }))
 }

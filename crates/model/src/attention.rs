@@ -1,7 +1,8 @@
 //! Tree attention: every row sees the committed positions, its ancestors in the tail, and itself.
 //!
 //! Most positions lie in the slots of the same number and are seen by all rows: these are *shared*. What follows them is
-//! each row's own path.
+//! each row's own path. Where hidden states stand beside the tokens of committed positions, all rows see them too: one
+//! softmax is over both, the states first.
 //!
 //! A task handles one key/value head for a few rows of one sequence. Scores against all slots come from the product
 //! kernel; each row then picks those of its own path, in the order of positions, and the weighted sum of values walks
@@ -11,7 +12,7 @@
 use std::cell::RefCell;
 
 use crate::kernels::{Kernels, LANES, Product};
-use crate::kv_cache::{BLOCK, LayerCache, Run};
+use crate::kv_cache::{BLOCK, Beside, LayerCache, Run};
 
 /// Queries that share one pass over the keys: the product kernel's best height.
 const QUERIES: usize = 12;
@@ -41,6 +42,8 @@ impl AttentionShape {
 /// One sequence in a layer: what it has cached, and where its new rows stand.
 pub(crate) struct Context<'a> {
     pub(crate) cache: &'a LayerCache,
+    /// What stands beside the shared positions, if anything does.
+    pub(crate) beside: Option<&'a Beside>,
     /// Positions before this one lie in the slots of the same number, and all rows see them.
     pub(crate) shared: usize,
     /// One more than the last slot that any row sees.
@@ -82,7 +85,9 @@ impl Task<'_> {
     /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
     pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, mut emit: impl FnMut(usize, usize, &[f32])) {
         SCRATCH.with_borrow_mut(|scratch| {
-            let heads = Heads { task: self, kernels, shape, stride: self.context.slots.next_multiple_of(BLOCK) };
+            let tokens_at = self.context.beside.map_or(0, |beside| beside.positions.next_multiple_of(BLOCK));
+            let stride = tokens_at + self.context.slots.next_multiple_of(BLOCK);
+            let heads = Heads { task: self, kernels, shape, tokens_at, stride };
             let queries = heads.gather(&mut scratch.queries);
             let scores = zeros(&mut scratch.scores, heads.count() * heads.stride);
             let value_stride = shape.head_dim.next_multiple_of(LANES);
@@ -90,7 +95,7 @@ impl Task<'_> {
             heads.score(queries, scores);
             heads.weigh(scores);
             heads.sum_shared(scores, sums, value_stride);
-            heads.sum_paths(scores, sums, value_stride);
+            heads.sum_paths(&scores[tokens_at..], sums, value_stride);
             for (q, sum) in sums.chunks_exact(value_stride).enumerate() {
                 let (row, head) = (q / shape.group(), self.kv_head * shape.group() + q % shape.group());
                 emit(row, head, &sum[..shape.head_dim]);
@@ -104,6 +109,8 @@ struct Heads<'a> {
     task: &'a Task<'a>,
     kernels: &'a Kernels,
     shape: &'a AttentionShape,
+    /// Where the scores of tokens begin; those of states come before.
+    tokens_at: usize,
     /// Elements between the scores of two queries.
     stride: usize,
 }
@@ -143,11 +150,20 @@ impl Heads<'_> {
         buffer
     }
 
-    /// `scores` (count, stride): each query against the key of each slot.
+    /// `scores` (count, stride): each query against the key of each state and of each slot.
     fn score(&self, queries: &[f32], scores: &mut [f32]) {
         let context = self.task.context;
-        for block in self.first_block()..context.slots.div_ceil(BLOCK) {
-            let filled = (context.slots - block * BLOCK).min(BLOCK);
+        if let Some(Beside { cache, positions }) = context.beside {
+            self.score_slots((cache, *positions), queries, scores);
+        }
+        self.score_slots((context.cache, context.slots), queries, &mut scores[self.tokens_at..]);
+    }
+
+    /// The scores of the first `slots` slots of a cache, with the stride of all scores.
+    fn score_slots(&self, (cache, slots): (&LayerCache, usize), queries: &[f32], scores: &mut [f32]) {
+        for block in self.first_block()..slots.div_ceil(BLOCK) {
+            let filled = (slots - block * BLOCK).min(BLOCK);
+            assert!(scores.len() >= (self.count() - 1) * self.stride + (block + 1) * BLOCK);
             // SAFETY: (head_dim, BLOCK) keys, `count` queries of head_dim, score rows of `stride` slots; whole vectors
             // of a partly filled block stay inside it.
             unsafe {
@@ -155,7 +171,7 @@ impl Heads<'_> {
                     x: queries.as_ptr(),
                     x_stride: self.shape.head_dim,
                     rows: self.count(),
-                    w: context.cache.keys(self.task.kv_head, block),
+                    w: cache.keys(self.task.kv_head, block),
                     w_stride: BLOCK,
                     pair_stride: 2 * LANES,
                     depth: self.shape.head_dim,
@@ -167,33 +183,69 @@ impl Heads<'_> {
         }
     }
 
+    /// How many states stand beside tokens, and where their weights begin: they end where those of tokens begin.
+    fn beside(&self) -> (usize, usize) {
+        let states = self.task.context.beside.map_or(0, |beside| beside.positions);
+        (states, self.tokens_at - states)
+    }
+
     /// Turns each query's scores into weights that sum to one, indexed by *position*: unseen positions weigh nothing,
     /// and the scores of the row's own path follow the shared ones.
     fn weigh(&self, scores: &mut [f32]) {
         let (shared, group) = (self.task.context.shared, self.shape.group());
         for (q, scores) in scores.chunks_exact_mut(self.stride).enumerate() {
             let path = &self.paths()[q / group];
+            let (states, tokens) = scores.split_at_mut(self.tokens_at);
             let mut end = shared;
             for run in path {
                 // Slots of a path rise and start at `shared` or later, so `run.slot >= end`.
-                scores.copy_within(run.slot..run.slot + run.len, end);
+                tokens.copy_within(run.slot..run.slot + run.len, end);
                 end += run.len;
             }
             let first = self.first_seen(path);
-            scores[..first].fill(0.0);
-            let seen = &mut scores[first..end];
-            let total = self.kernels.softmax_terms(seen);
-            self.kernels.scale(seen, 1.0 / total);
+            tokens[..first].fill(0.0);
+            if states.is_empty() {
+                self.soften(&mut tokens[first..end]);
+            } else {
+                self.weigh_with_states(scores, (first, end));
+            }
         }
     }
 
-    /// Adds the values that all rows share.
+    /// The same for a query whose scores of states and of tokens up to `end` are there, those before `first` unseen.
+    fn weigh_with_states(&self, scores: &mut [f32], (first, end): (usize, usize)) {
+        let (states, states_at) = self.beside();
+        scores.copy_within(..states, states_at);
+        let unseen = first.min(states);
+        scores[..states_at + unseen].fill(0.0);
+        // Between the two only a window leaves a gap.
+        let gap = self.tokens_at..self.tokens_at + first;
+        scores[gap.clone()].fill(f32::NEG_INFINITY);
+        self.soften(&mut scores[states_at + unseen..self.tokens_at + end]);
+        scores[gap].fill(0.0);
+    }
+
+    /// Turns scores into weights that sum to one.
+    fn soften(&self, scores: &mut [f32]) {
+        let total = self.kernels.softmax_terms(scores);
+        self.kernels.scale(scores, 1.0 / total);
+    }
+
+    /// Adds the values that all rows share: those of states, then those of tokens.
     fn sum_shared(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
-        let shared = self.task.context.shared;
-        for block in self.first_block()..shared.div_ceil(BLOCK) {
+        let Context { cache, beside, shared, .. } = *self.task.context;
+        if let Some(Beside { cache, positions }) = beside {
+            self.sum_first(&weights[self.beside().1..], (cache, *positions), sums, value_stride);
+        }
+        self.sum_first(&weights[self.tokens_at..], (cache, shared), sums, value_stride);
+    }
+
+    /// Adds the values of the first `slots` slots of a cache.
+    fn sum_first(&self, weights: &[f32], (cache, slots): (&LayerCache, usize), sums: &mut [f32], value_stride: usize) {
+        for block in self.first_block()..slots.div_ceil(BLOCK) {
             let from = block * BLOCK;
-            let depth = (shared - from).min(BLOCK);
-            self.sum_run(&weights[from..], Run { slot: from, len: depth }, sums, (self.count(), value_stride));
+            let run = Run { slot: from, len: (slots - from).min(BLOCK) };
+            self.sum_run(&weights[from..], (cache, run), sums, (self.count(), value_stride));
         }
     }
 
@@ -207,14 +259,21 @@ impl Heads<'_> {
             for part in path.iter().flat_map(|&run| within_blocks(run)) {
                 let unseen = first.saturating_sub(position).min(part.len);
                 let seen = Run { slot: part.slot + unseen, len: part.len - unseen };
-                self.sum_run(&weights[position + unseen..], seen, sums, (group, value_stride));
+                let run = (self.task.context.cache, seen);
+                self.sum_run(&weights[position + unseen..], run, sums, (group, value_stride));
                 position += part.len;
             }
         }
     }
 
     /// `sums` (queries, value_stride) += weights of a run (queries, with the scores' stride) times its values.
-    fn sum_run(&self, weights: &[f32], run: Run, sums: &mut [f32], (queries, value_stride): (usize, usize)) {
+    fn sum_run(
+        &self,
+        weights: &[f32],
+        (cache, run): (&LayerCache, Run),
+        sums: &mut [f32],
+        (queries, value_stride): (usize, usize),
+    ) {
         if run.len == 0 {
             return;
         }
@@ -225,7 +284,7 @@ impl Heads<'_> {
                 x: weights.as_ptr(),
                 x_stride: self.stride,
                 rows: queries,
-                w: self.task.context.cache.values(self.task.kv_head, run.slot),
+                w: cache.values(self.task.kv_head, run.slot),
                 w_stride: value_stride,
                 pair_stride: 2 * LANES,
                 depth: run.len,

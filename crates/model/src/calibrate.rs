@@ -6,6 +6,7 @@ use crate::decoder::Decoder;
 use crate::error::Result;
 use crate::forward::{Depth, Logits, Row, Segment, Workspace};
 use crate::kv_cache::KvCache;
+use crate::states::States;
 
 /// Rows that are measured.
 const ROWS: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -28,8 +29,7 @@ impl Decoder {
         let before = CONTEXT.min(context / 2);
         let mut cache = self.new_cache();
         if before > 0 {
-            self.pass(work, &mut cache, before)?;
-            cache.keep_path(&(0..before).collect::<Vec<_>>())?;
+            self.fill(work, &mut cache, before)?;
         }
         let fitting = ROWS.into_iter().filter(|rows| before + rows <= context);
         let mut times: Vec<(usize, Vec<Duration>)> = fitting.map(|rows| (rows, Vec::new())).collect();
@@ -39,6 +39,16 @@ impl Decoder {
             }
         }
         Ok(times.into_iter().map(|(rows, times)| (rows, median(times))).collect())
+    }
+
+    /// Commits a chain of equal tokens, with hidden states beside them where the model reads those.
+    fn fill(&self, work: &mut Workspace, cache: &mut KvCache, rows: usize) -> Result<()> {
+        if self.cache_layers() > self.layers() {
+            let (tokens, states) = (vec![0; rows], vec![0.0; rows * self.config().hidden]);
+            return self.append_states(work, &mut [States { cache, tokens: &tokens, states: &states }]);
+        }
+        self.pass(work, cache, rows)?;
+        cache.keep_path(&(0..rows).collect::<Vec<_>>())
     }
 
     fn timed_pass(&self, work: &mut Workspace, cache: &mut KvCache, rows: usize) -> Result<Duration> {

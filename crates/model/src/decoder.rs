@@ -8,7 +8,7 @@ use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
 use crate::kv_cache::{BlockPool, CacheShape, KvCache};
 use crate::linear::Linear;
-use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
+use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm, RawStates};
 use crate::rope::RotaryTable;
 use candle_core::{DType, Tensor};
 
@@ -64,14 +64,24 @@ pub(crate) struct Head {
 
 /// One block.
 pub(crate) struct Layer {
-    pub(crate) input_norm: NormLayer,
-    pub(crate) qkv: Linear,
-    pub(crate) qkv_bias: Option<Vec<f32>>,
+    pub(crate) input: Projection,
+    /// Of another model's hidden states, where they are keys and values beside those of tokens.
+    pub(crate) states: Option<Projection>,
     pub(crate) qk_norm: Option<(NormLayer, NormLayer)>,
     pub(crate) output: Biased,
     pub(crate) post_norm: NormLayer,
     pub(crate) mlp: Mlp,
     pub(crate) attention: AttentionShape,
+}
+
+/// What rows go through before attention.
+pub(crate) struct Projection {
+    pub(crate) norm: NormLayer,
+    /// Queries, if there are any, keys and values.
+    pub(crate) map: Linear,
+    pub(crate) bias: Option<Vec<f32>>,
+    /// The first output that is a key's.
+    pub(crate) keys_at: usize,
 }
 
 /// A linear layer with its bias.
@@ -122,6 +132,16 @@ impl NormLayer {
 
 fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
     Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+}
+
+impl Projection {
+    /// `parts` are queries, if there are any, keys and values.
+    fn load(arena: &mut Arena, norm: &RawNorm, parts: &[&RawLinear], config: &ModelConfig) -> Result<Self> {
+        let weights: Vec<&Tensor> = parts.iter().map(|part| &part.weight).collect();
+        let map = Linear::stack(arena, &weights)?;
+        let keys_at = map.outputs() - 2 * config.kv_width();
+        Ok(Self { norm: NormLayer::load(norm, config.norm)?, bias: stacked_bias(parts)?, map, keys_at })
+    }
 }
 
 impl Biased {
@@ -183,11 +203,10 @@ impl Layer {
             Ok(Some(NormLayer { kind: config.norm, weight: floats(weight)?, bias: None }))
         };
         let qk_norm = head_norm(&raw.q_norm)?.zip(head_norm(&raw.k_norm)?);
-        let qkv = [&raw.q, &raw.k, &raw.v];
+        let of_states = |RawStates { norm, k, v }: &RawStates, arena| Projection::load(arena, norm, &[k, v], config);
         Ok(Self {
-            input_norm: NormLayer::load(&raw.input_norm, config.norm)?,
-            qkv: Linear::stack(arena, &qkv.map(|part| &part.weight))?,
-            qkv_bias: stacked_bias(&qkv)?,
+            input: Projection::load(arena, &raw.input_norm, &[&raw.q, &raw.k, &raw.v], config)?,
+            states: raw.states.as_ref().map(|states| of_states(states, arena)).transpose()?,
             qk_norm,
             output: Biased::load(arena, &raw.o)?,
             post_norm: NormLayer::load(&raw.post_norm, config.norm)?,
@@ -202,7 +221,7 @@ impl Layer {
     }
 
     fn bytes(&self) -> usize {
-        self.qkv.bytes() + self.output.weight.bytes() + self.mlp.bytes()
+        self.input.map.bytes() + self.output.weight.bytes() + self.mlp.bytes()
     }
 }
 
@@ -307,9 +326,14 @@ impl Decoder {
         shape.context_blocks().saturating_mul(shape.block_bytes())
     }
 
+    /// Layers of a cache: after the model's own those of states that stand beside tokens.
+    pub(crate) fn cache_layers(&self) -> usize {
+        self.layers.len() + self.layers.iter().filter(|layer| layer.states.is_some()).count()
+    }
+
     fn cache_shape(&self) -> CacheShape {
         CacheShape {
-            layers: self.layers.len(),
+            layers: self.cache_layers(),
             kv_heads: self.config.kv_heads,
             head_dim: self.config.head_dim,
             context: self.config.context,
@@ -323,7 +347,7 @@ impl Decoder {
 
     /// Bytes of keys and values that a row with `context` visible positions reads.
     pub fn cache_bytes(&self, context: usize) -> usize {
-        2 * self.layers.len() * self.config.kv_width() * context * size_of::<f32>()
+        2 * self.cache_layers() * self.config.kv_width() * context * size_of::<f32>()
     }
 
     /// Multiply-adds of one row at `context` visible positions, as floating-point operations (two each).
@@ -337,8 +361,9 @@ impl Decoder {
                 }
         };
         let attention = 2 * self.config.heads * self.config.head_dim * context;
-        let layer = |l: &Layer| linear(&l.qkv) + linear(&l.output.weight) + mlp(&l.mlp) + attention;
-        2 * (self.layers.iter().map(layer).sum::<usize>() + linear(&self.head.weight))
+        let layer = |l: &Layer| linear(&l.input.map) + linear(&l.output.weight) + mlp(&l.mlp);
+        let layers = self.layers.iter().map(layer).sum::<usize>() + self.cache_layers() * attention;
+        2 * (layers + linear(&self.head.weight))
     }
 
     /// The embedding of `token`.

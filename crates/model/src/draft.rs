@@ -23,13 +23,15 @@ pub enum DraftKind {
     Independent,
     /// A model with several exits (S2D), for any target of its vocabulary.
     Sorted,
-    /// One layer over the target's hidden states: committed positions are known by
-    /// [`Decoder::append_states`], the root and what is drafted below it by their tokens.
+    /// One layer over the target's hidden states: committed positions are known by [`Decoder::append_states`], by them
+    /// alone or beside their tokens; the root and what is drafted below it by their tokens.
     Edd {
         /// Its only target.
         target: TargetCard,
         /// The layer of the target, counted from 1, after which the hidden states are read.
         tapped_layer: usize,
+        /// Whether it reads the tokens of committed positions too.
+        tokens_beside_states: bool,
     },
     /// One layer on top of the target's first ones, run over tokens.
     EarlyExit {

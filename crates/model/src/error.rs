@@ -215,6 +215,12 @@ pub enum ModelError {
         /// Layers that it would need.
         needed: usize,
     },
+    /// Hidden states came for positions after one that is known by its token alone.
+    #[error("the hidden states of position {position} are missing")]
+    NoStates {
+        /// The position, counted from 0.
+        position: usize,
+    },
     /// Rows to keep are not a path of the tail.
     #[error("tail row {row} of {rows} does not continue the path to keep")]
     NotAPath {

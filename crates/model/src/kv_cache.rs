@@ -47,6 +47,13 @@ pub(crate) struct Run {
     pub(crate) len: usize,
 }
 
+/// Another model's hidden states as keys and values of their own, one beside each of the first positions.
+pub(crate) struct Beside {
+    pub(crate) cache: LayerCache,
+    /// How many there are, all of committed positions.
+    pub(crate) positions: usize,
+}
+
 /// The cache of one sequence. Slot `s` of the first [`committed`](Self::committed) holds position `s`; the slots after
 /// them hold the tail's rows in the order they were run.
 ///
@@ -292,6 +299,18 @@ impl KvCache {
     fn tokens(&self, slots: Range<usize>) -> Option<Box<[u32]>> {
         let layers = self.pool.memory().shape().layers;
         self.slots[slots].iter().map(|slot| slot.token.filter(|_| slot.layers == layers)).collect()
+    }
+
+    /// Positions, the first ones, whose keys and values are there in all layers.
+    pub(crate) fn whole(&self) -> usize {
+        let layers = self.pool.memory().shape().layers;
+        self.slots.partition_point(|slot| slot.layers == layers)
+    }
+
+    /// The hidden states that stand beside the tokens of the first positions, in a last layer of their own.
+    pub(crate) fn beside(&mut self) -> Beside {
+        let last = self.pool.memory().shape().layers - 1;
+        Beside { cache: self.layer(last), positions: self.whole() }
     }
 
     /// The memory of one layer, for the kernels.

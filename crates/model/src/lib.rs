@@ -49,7 +49,7 @@ pub use forward::{Depth, Logits, Output, ROWS_MAX, Row, Segment, Workspace};
 pub use golden::{Comparison, Golden, Matrix, TOLERANCE, Tap};
 pub use kv_cache::{BLOCK, BlockCounts, BlockPool, KvCache, PoolFault};
 pub use predictor::{PREDICTOR_STEPS, Predictor, PredictorConfig, PredictorKind, normalise_state};
-pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm};
+pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm, RawStates};
 pub use reference::{Reference, ReferenceOutput};
 pub use rope::RotaryTable;
 pub use states::States;

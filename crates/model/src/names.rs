@@ -18,6 +18,8 @@ pub(crate) struct Names {
     pub(crate) gate: &'static str,
     pub(crate) up: &'static str,
     pub(crate) down: &'static str,
+    /// Norm, keys and values of another model's hidden states, where they have their own.
+    pub(crate) states: [&'static str; 3],
 }
 
 /// How the query, key and value projections are stored.
@@ -43,6 +45,7 @@ const LLAMA: Names = Names {
     gate: "mlp.gate_proj",
     up: "mlp.up_proj",
     down: "mlp.down_proj",
+    states: ["states_norm", "self_attn.k_states_proj", "self_attn.v_states_proj"],
 };
 
 const GPT_NEOX: Names = Names {

@@ -2,11 +2,11 @@
 
 use crate::activation::gated;
 use crate::attention::{Context, Task};
-use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer};
+use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer, Projection};
 use crate::disjoint::Disjoint;
 use crate::forward::{Segment, Workspace};
 use crate::kernels::Kernels;
-use crate::kv_cache::{KvCache, LayerCache, Run};
+use crate::kv_cache::{Beside, KvCache, LayerCache, Run};
 use crate::linear::PANEL;
 use crate::pool::Pool;
 use crate::team::Turn;
@@ -121,10 +121,11 @@ impl Pass<'_> {
         let decoder = self.decoder;
         let layer = &decoder.layers[index];
         let caches: Vec<LayerCache> = segments.iter_mut().map(|s| s.cache.layer(index)).collect();
-        self.normalise(&layer.input_norm);
-        self.project(layer, Heads::All);
-        self.rotate_and_store(layer, Heads::All, (&caches, placed));
-        self.attend(layer, &caches, placed);
+        self.project(&layer.input, Heads::All);
+        self.rotate_and_store((layer, &layer.input), Heads::All, (&caches, placed));
+        let beside = |s: &mut Segment<'_>| layer.states.is_some().then(|| s.cache.beside());
+        let beside: Vec<Option<Beside>> = segments.iter_mut().map(beside).collect();
+        self.attend(layer, (&caches, &beside), placed);
         if self.decoder.config().parallel_residual {
             // The feed-forward reads the stream as it was before attention was added.
             self.normalise(&layer.post_norm);
@@ -146,31 +147,40 @@ impl Pass<'_> {
     }
 
     /// Runs as much of a layer as other rows can see: the keys and values of all rows.
-    pub(crate) fn keys_and_values(&mut self, layer: &Layer, caches: &[LayerCache], placed: &[Placed]) {
-        self.normalise(&layer.input_norm);
-        self.project(layer, Heads::KeysAndValues);
-        self.rotate_and_store(layer, Heads::KeysAndValues, (caches, placed));
+    pub(crate) fn keys_and_values(
+        &mut self,
+        (layer, by): (&Layer, &Projection),
+        caches: &[LayerCache],
+        placed: &[Placed],
+    ) {
+        self.project(by, Heads::KeysAndValues);
+        self.rotate_and_store((layer, by), Heads::KeysAndValues, (caches, placed));
     }
 
-    /// The projections of all rows.
-    fn project(&mut self, layer: &Layer, heads: Heads) {
-        let (rows, width) = (self.rows(), layer.qkv.outputs());
+    /// The norm and the projections of all rows.
+    fn project(&mut self, by: &Projection, heads: Heads) {
+        self.normalise(&by.norm);
+        let (rows, width) = (self.rows(), by.map.outputs());
         let Buffers { normed, qkv, .. } = &mut *self.buffers;
         sized(qkv, rows * width);
         let out = Disjoint::new(qkv);
-        let from = if heads == Heads::All { 0 } else { layer.attention.heads * layer.attention.head_dim };
-        layer.qkv.forward_from(from, (&mut self.team, self.kernels), normed, &|row, first, values| {
+        let from = if heads == Heads::All { 0 } else { by.keys_at };
+        by.map.forward_from(from, (&mut self.team, self.kernels), normed, &|row, first, values| {
             // SAFETY: each output is emitted once.
             let out = unsafe { out.slice(row * width + first, values.len()) };
-            copy_biased(out, values, layer.qkv_bias.as_deref(), first);
+            copy_biased(out, values, by.bias.as_deref(), first);
         });
     }
 
     /// Normalises queries and keys where the model does, rotates both, scales the queries and stores keys and values.
-    fn rotate_and_store(&mut self, layer: &Layer, heads: Heads, (caches, placed): (&[LayerCache], &[Placed])) {
+    fn rotate_and_store(
+        &mut self,
+        (layer, by): (&Layer, &Projection),
+        heads: Heads,
+        (caches, placed): (&[LayerCache], &[Placed]),
+    ) {
         let (shape, kernels, rotary) = (layer.attention, self.kernels, &self.decoder.rotary);
-        let (dim, group, width) = (shape.head_dim, shape.group(), layer.qkv.outputs());
-        let keys_at = shape.heads * dim;
+        let (dim, group, width, keys_at) = (shape.head_dim, shape.group(), by.map.outputs(), by.keys_at);
         let values_at = keys_at + shape.kv_heads * dim;
         let scale = 1.0 / (dim as f32).sqrt();
         let Buffers { qkv, cos, sin, .. } = &mut *self.buffers;
@@ -204,16 +214,22 @@ impl Pass<'_> {
         });
     }
 
-    fn attend(&mut self, layer: &Layer, caches: &[LayerCache], placed: &[Placed]) {
+    fn attend(&mut self, layer: &Layer, (caches, beside): (&[LayerCache], &[Option<Beside>]), placed: &[Placed]) {
         let (rows, shape, kernels) = (self.rows(), layer.attention, self.kernels);
-        let (dim, qkv_width, width) = (shape.head_dim, layer.qkv.outputs(), shape.heads * shape.head_dim);
+        let (dim, qkv_width, width) = (shape.head_dim, layer.input.map.outputs(), shape.heads * shape.head_dim);
         let Buffers { qkv, attended, .. } = &mut *self.buffers;
         sized(attended, rows * width);
         let out = Disjoint::new(attended);
         let contexts: Vec<Context<'_>> = placed
             .iter()
-            .zip(caches)
-            .map(|(p, cache)| Context { cache, shared: p.shared, slots: p.end, paths: &p.paths })
+            .zip(caches.iter().zip(beside))
+            .map(|(p, (cache, beside))| Context {
+                cache,
+                beside: beside.as_ref(),
+                shared: p.shared,
+                slots: p.end,
+                paths: &p.paths,
+            })
             .collect();
         let pieces: Vec<(usize, usize, usize)> = placed
             .iter()

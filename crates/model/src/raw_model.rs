@@ -42,6 +42,19 @@ pub struct RawLayer {
     pub k_norm: Option<Tensor>,
     /// The feed-forward.
     pub mlp: RawMlp,
+    /// What another model's hidden states go through, where that is not what inputs go through.
+    pub states: Option<RawStates>,
+}
+
+/// How another model's hidden states become keys and values.
+#[derive(Debug)]
+pub struct RawStates {
+    /// Before both.
+    pub norm: RawNorm,
+    /// (kv_heads * head_dim, hidden)
+    pub k: RawLinear,
+    /// (kv_heads * head_dim, hidden)
+    pub v: RawLinear,
 }
 
 /// A linear map, `y = x · weightᵀ + bias`.
@@ -118,6 +131,14 @@ impl RawModel {
         })
     }
 
+    /// Loads what another model's hidden states go through in every layer.
+    pub(crate) fn load_states(&mut self, config: &ModelConfig, weights: &Weights) -> Result<()> {
+        for (number, layer) in self.layers.iter_mut().enumerate() {
+            layer.states = Some(RawStates::load(config, weights, number)?);
+        }
+        Ok(())
+    }
+
     /// Turns every matrix into f32, exactly.
     pub fn widen(&mut self) -> Result<()> {
         for layer in &mut self.layers {
@@ -126,7 +147,8 @@ impl RawModel {
                 RawMlp::Gated { gate, up, down } => vec![gate, up, down],
                 RawMlp::Plain { up, down } => vec![up, down],
             };
-            for linear in mlp.into_iter().chain([q, k, v, o]).chain(&mut self.head) {
+            let states = layer.states.iter_mut().flat_map(|RawStates { k, v, .. }| [k, v]);
+            for linear in mlp.into_iter().chain([q, k, v, o]).chain(states).chain(&mut self.head) {
                 linear.weight = linear.weight.to_dtype(DType::F32)?;
             }
         }
@@ -156,7 +178,19 @@ impl RawLayer {
             q_norm: head_norm(names.q_norm)?,
             k_norm: head_norm(names.k_norm)?,
             mlp: reader.mlp(names, layer)?,
+            states: None,
         })
+    }
+}
+
+impl RawStates {
+    /// Loads what the states of layer `layer`, counted from 0, go through.
+    pub(crate) fn load(config: &ModelConfig, weights: &Weights, layer: usize) -> Result<Self> {
+        let names = Names::of(config.family);
+        let reader = Reader { config, weights };
+        let [norm, k, v] = names.states.map(|name| names.in_layer(layer, name));
+        let map = |name: &str| reader.linear(name, config.kv_width(), config.hidden, config.qkv_bias);
+        Ok(Self { norm: reader.norm(&norm)?, k: map(&k)?, v: map(&v)? })
     }
 }
 

@@ -128,26 +128,37 @@ pub struct EddMethod {
     pub block_min: usize,
     /// The longest block of the dual-block mask.
     pub block_max: usize,
+    /// What a position sees of the text before it.
+    pub sight: Sight,
     /// Leaves embedding, final norm and head as the target has them, so that only the layer is trained.
     pub freeze_head: bool,
-    /// Reads the target's hidden states. Without them (the paper's ablation) the result is a plain model of one layer
-    /// that sees all tokens before each.
-    pub hidden_states: bool,
     /// Learns the target's distribution, by its divergence; otherwise (the paper's ablation) the text's next token, by
     /// cross-entropy.
     pub divergence: bool,
 }
 
+/// What an `edd` drafter sees at position `i` of a text, the block that it is in beginning at `s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sight {
+    /// The tokens up to `i` and no hidden states (the paper's ablation): a plain model of one layer.
+    Tokens,
+    /// The hidden states before `s` and the tokens from `s` to `i`, through the same maps: the paper's form.
+    States,
+    /// The tokens up to `i` and, through maps of their own, the hidden states before `s`. Ours.
+    TokensAndStates,
+}
+
 impl EddMethod {
-    /// The paper's way of training for a target.
+    /// The paper's way of training for a target, but for what a position sees.
     pub fn new(target: PathBuf) -> Self {
         Self {
             target,
             tapped_layer: None,
             block_min: 5,
             block_max: 10,
+            sight: Sight::TokensAndStates,
             freeze_head: false,
-            hidden_states: true,
             divergence: true,
         }
     }

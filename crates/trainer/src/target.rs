@@ -65,9 +65,11 @@ impl Target {
             for block in starts[first..first + span.length].chunk_by(|a, b| a == b) {
                 pass.block(batch, &mut cache, (first, block.len()), &mut seen)?;
                 let hidden = self.decoder.config().hidden;
-                let states = &states[first * hidden..(first + block.len()) * hidden];
-                self.decoder.append_states(&mut pass.work, &mut [States { cache: &mut cache, states }])?;
-                first += block.len();
+                let end = first + block.len();
+                let (tokens, states) = (&batch.tokens()[first..end], &states[first * hidden..end * hidden]);
+                let sequence = States { cache: &mut cache, tokens, states };
+                self.decoder.append_states(&mut pass.work, &mut [sequence])?;
+                first = end;
             }
         }
         self.idle().push(pass.work);

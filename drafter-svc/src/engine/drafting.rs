@@ -185,6 +185,12 @@ impl Drafting {
         Step { states, rows, logits }
     }
 
+    /// The cache that `states` go to, and the tokens of their positions.
+    pub(crate) fn known_by(&mut self, states: &HiddenStates) -> (&mut KvCache, &[Token]) {
+        let tokens = self.committed.get(states.first()..states.end()).unwrap_or_default();
+        (&mut self.cache, tokens)
+    }
+
     /// The row of draft node `id`.
     fn row(&self, id: usize) -> Option<Row> {
         let node = self.grower.node(id)?;
@@ -288,10 +294,10 @@ impl Drafting {
         let mut keep = std::mem::take(&mut self.chain);
         let ran = outcome.path.iter().map_while(|node| self.ran.get(self.sent.get(node.checked_sub(1)?)?));
         keep.extend(ran);
-        match self.past {
-            Past::Tokens => self.cache.keep_path(&keep)?,
-            // What was drafted is known by its states from now on.
-            Past::States(_) => self.cache.keep_path(&[])?,
+        match self.past.stated() {
+            None => self.cache.keep_path(&keep)?,
+            // What was drafted, and what was read without its states, is known by them from now on.
+            Some(stated) => self.cache.roll_back_to(stated),
         }
         self.ran.clear();
         self.commit(outcome)?;

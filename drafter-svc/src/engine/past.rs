@@ -1,6 +1,6 @@
 //! How committed positions become known to a draft model.
 
-use espalier_model::DraftModel;
+use espalier_model::{DraftKind, DraftModel};
 use espalier_proto::{HiddenStates, Outcome};
 use espalier_speculation::Token;
 
@@ -12,15 +12,16 @@ pub(crate) enum Past {
     Tokens,
     /// The target's hidden states, of which these have come and have not been read.
     States(HiddenStates),
+    /// Their tokens, and beside them the states: the first round has the tokens alone.
+    TokensAndStates(HiddenStates),
 }
 
 impl Past {
     /// What `model` reads; nothing has come yet.
     pub(crate) fn of(model: &DraftModel) -> Self {
-        match model.kind().tapped_layer() {
-            Some(_) => Self::States(HiddenStates::new(0, model.decoder().config().hidden)),
-            None => Self::Tokens,
-        }
+        let DraftKind::Edd { tokens_beside_states, .. } = model.kind() else { return Self::Tokens };
+        let nothing = HiddenStates::new(0, model.decoder().config().hidden);
+        if *tokens_beside_states { Self::TokensAndStates(nothing) } else { Self::States(nothing) }
     }
 
     /// The tokens, of those that are `committed`, whose keys and values may come from another sequence: all but the
@@ -32,25 +33,35 @@ impl Past {
         }
     }
 
-    /// Whether all that there is to know of the first `positions` has come.
+    /// Whether enough has come to know the first `positions`.
     pub(crate) fn reaches(&self, positions: usize) -> bool {
         match self {
-            Self::Tokens => true,
+            Self::Tokens | Self::TokensAndStates(_) => true,
             Self::States(unread) => unread.end() == positions,
+        }
+    }
+
+    /// How many positions have been read by their states; none if they are not read so.
+    pub(crate) fn stated(&self) -> Option<usize> {
+        match self {
+            Self::Tokens => None,
+            Self::States(unread) | Self::TokensAndStates(unread) => Some(unread.first()),
         }
     }
 
     /// States to read next, at most `rows`, and whether there are more of them.
     pub(crate) fn unread_states(&self, rows: usize) -> (Option<HiddenStates>, bool) {
         match self {
-            Self::States(unread) if unread.rows() > 0 => (Some(unread.front(rows)), unread.rows() > rows),
+            Self::States(unread) | Self::TokensAndStates(unread) if unread.rows() > 0 => {
+                (Some(unread.front(rows)), unread.rows() > rows)
+            }
             _ => (None, false),
         }
     }
 
     /// The first so many states have been read.
     pub(crate) fn read(&mut self, rows: usize) {
-        if let Self::States(unread) = self {
+        if let Self::States(unread) | Self::TokensAndStates(unread) = self {
             drop(unread.split_front(rows));
         }
     }
@@ -58,13 +69,17 @@ impl Past {
     /// Of the `committed` tokens, the last of which is the root, those to run when `known` positions are in the cache.
     pub(crate) fn unread_tokens<'t>(&self, committed: &'t [Token], known: usize) -> &'t [Token] {
         let root = committed.len().saturating_sub(1);
-        let first = if matches!(self, Self::Tokens) { known } else { root };
+        let first = match self {
+            Self::Tokens => known,
+            Self::TokensAndStates(unread) if unread.end() < root => known,
+            Self::States(_) | Self::TokensAndStates(_) => root,
+        };
         committed.get(first..).unwrap_or_default()
     }
 
     /// Takes what an outcome tells of the positions that it commits.
     pub(crate) fn commit(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
-        let Self::States(unread) = self else { return Ok(()) };
+        let (Self::States(unread) | Self::TokensAndStates(unread)) = self else { return Ok(()) };
         let round = outcome.round;
         let states = outcome.states.clone().ok_or(SequenceError::NoStates { round })?;
         unread.append(states).map_err(|fault| SequenceError::States { round, fault })

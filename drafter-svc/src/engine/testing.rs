@@ -53,12 +53,35 @@ pub(crate) fn independent() -> DraftModel {
 }
 
 pub(crate) fn edd() -> DraftModel {
+    open(&edd_config())
+}
+
+fn edd_config() -> Value {
     let mut layer = config();
     layer["num_hidden_layers"] = json!(1);
     layer["layer_types"] = json!(["full_attention"]);
-    open(&json!({
+    json!({
         "model_type": "espalier_edd", "target": card(), "tapped_layer": TAPPED, "block_lengths": [5, 10], "decoder": layer,
-    }))
+    })
+}
+
+/// The same with tokens beside states, which go through the maps of the target's second layer.
+pub(crate) fn edd_beside() -> DraftModel {
+    let mut config = edd_config();
+    config["tokens_beside_states"] = json!(true);
+    let mut tensors = candle_core::safetensors::load(target().join("model.safetensors"), &Device::Cpu).unwrap();
+    for (source, name) in [
+        ("input_layernorm", "states_norm"),
+        ("self_attn.k_proj", "self_attn.k_states_proj"),
+        ("self_attn.v_proj", "self_attn.v_states_proj"),
+    ] {
+        let tensor = tensors[&format!("model.layers.1.{source}.weight")].clone();
+        tensors.insert(format!("model.layers.0.{name}.weight"), tensor);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    candle_core::safetensors::save(&tensors, folder.path().join("model.safetensors")).unwrap();
+    DraftModel::open(folder.path(), None, &LoadOptions::default()).unwrap()
 }
 
 /// What names the target.

@@ -9,41 +9,77 @@ use espalier_service_kit::Bytes;
 use espalier_speculation::Token;
 use futures::future::join_all;
 
-use super::testing::{Bench, edd, outcome, sorted, states, target, text};
+use super::testing::{Bench, edd, edd_beside, outcome, sorted, states, target, text};
 use super::{Exits, Memory};
 use crate::config::Config;
 
 #[tokio::test]
 async fn an_edd_drafts_the_same_however_the_states_came() {
-    let bench = Bench::new(edd(), None);
-    // Longer than what is read in one pass.
-    let text = text(300);
-    let expected = bench.drafted(&text).await;
-    assert!(!expected.tree.tree().is_empty());
+    for (model, drafts_at_once) in [(edd(), false), (edd_beside(), true)] {
+        let bench = Bench::new(model, None);
+        // Longer than what is read in one pass.
+        let text = text(300);
+        let expected = bench.drafted(&text).await;
+        assert!(!expected.tree.tree().is_empty());
 
-    let mut one_by_one = bench.sequence(&text[..297]);
-    assert!(!one_by_one.can_draft(), "the target has told nothing of the prompt");
-    one_by_one.append(&outcome(&text[..298], 297, states(&text[..297], 0))).unwrap();
-    for known in [298, 299] {
-        one_by_one.append(&outcome(&text[..=known], known, states(&text[..known], known - 1))).unwrap();
+        let mut one_by_one = bench.sequence(&text[..297]);
+        assert_eq!(one_by_one.can_draft(), drafts_at_once, "the target has told nothing of the prompt");
+        one_by_one.append(&outcome(&text[..298], 297, states(&text[..297], 0))).unwrap();
+        for known in [298, 299] {
+            one_by_one.append(&outcome(&text[..=known], known, states(&text[..known], known - 1))).unwrap();
+        }
+        assert_eq!(bench.grow(one_by_one).await.1, expected);
     }
-    assert_eq!(bench.grow(one_by_one).await.1, expected);
 }
 
 #[tokio::test]
 async fn an_edd_drafts_after_a_tree_what_it_drafts_without_one() {
-    let bench = Bench::new(edd(), None);
-    let text = text(40);
-    let before = &text[..39];
-    let mut drafting = bench.sequence(before);
-    drafting.append(&outcome(&text, 39, states(before, 0))).unwrap();
-    let (mut drafting, proposed) = bench.grow(drafting).await;
+    for model in [edd(), edd_beside()] {
+        let bench = Bench::new(model, None);
+        let text = text(40);
+        let before = &text[..39];
+        let mut drafting = bench.sequence(before);
+        drafting.append(&outcome(&text, 39, states(before, 0))).unwrap();
+        let (mut drafting, proposed) = bench.grow(drafting).await;
 
-    let accepted = proposed.tree.tree().node(1).unwrap().token;
-    let whole = [&text[..], &[accepted, 77]].concat();
-    let taken = Outcome { path: vec![1], ..outcome(&whole, 40, states(&whole[..41], 39)) };
-    drafting.apply(&taken).unwrap();
-    assert_eq!(bench.grow(drafting).await.1, bench.drafted(&whole).await);
+        let accepted = proposed.tree.tree().node(1).unwrap().token;
+        let whole = [&text[..], &[accepted, 77]].concat();
+        let taken = Outcome { path: vec![1], ..outcome(&whole, 40, states(&whole[..41], 39)) };
+        drafting.apply(&taken).unwrap();
+        assert_eq!(bench.grow(drafting).await.1, bench.drafted(&whole).await);
+    }
+}
+
+#[tokio::test]
+async fn an_edd_that_reads_tokens_drafts_from_them_alone_at_first_and_with_states_as_soon_as_they_come() {
+    let bench = Bench::new(edd_beside(), None);
+    for length in [5, 300] {
+        let text = text(length);
+        let (mut drafting, proposed) = bench.grow(bench.sequence(&text)).await;
+        assert!(!proposed.tree.tree().is_empty(), "{length} tokens");
+        assert_ne!(proposed, bench.drafted(&text).await, "states say more");
+
+        let accepted = proposed.tree.tree().node(1).unwrap().token;
+        let whole = [&text[..], &[accepted, 77]].concat();
+        let taken = Outcome { path: vec![1], ..outcome(&whole, length, states(&whole[..length + 1], 0)) };
+        drafting.apply(&taken).unwrap();
+        assert_eq!(bench.grow(drafting).await.1, bench.drafted(&whole).await, "{length} tokens");
+    }
+}
+
+#[tokio::test]
+async fn tokens_beside_states_reach_the_model_too() {
+    let bench = Bench::new(edd_beside(), None);
+    let text = text(40);
+    let mut other = text.clone();
+    other[20] += 1;
+    let drafted = async |text: &[Token], states: HiddenStates| {
+        let mut drafting = bench.sequence(&text[..39]);
+        drafting.append(&outcome(text, 39, states)).unwrap();
+        bench.grow(drafting).await.1
+    };
+    let known = states(&text[..39], 0);
+    assert_ne!(drafted(&text, known.clone()).await, drafted(&other, known).await);
 }
 
 #[tokio::test]
@@ -63,7 +99,7 @@ async fn states_that_are_missing_or_of_other_positions_are_an_error() {
 
 #[tokio::test]
 async fn sequences_that_share_a_pass_draft_what_they_draft_alone() {
-    for model in [edd(), sorted(&[1, 2, 4]), sorted(&[4])] {
+    for model in [edd(), edd_beside(), sorted(&[1, 2, 4]), sorted(&[4])] {
         let bench = Bench::new(model, None);
         let texts: Vec<Vec<Token>> = [5, 290, 30, 140, 12].map(text).to_vec();
         let together = join_all(texts.iter().map(|text| bench.drafted(text))).await;
@@ -88,7 +124,7 @@ async fn a_sequence_drafts_the_same_with_what_another_has_read() {
 
 #[tokio::test]
 async fn what_is_known_by_states_is_not_shared_and_who_finds_no_memory_is_refused() {
-    let bench = Bench::new(edd(), None);
+    let bench = Bench::new(edd_beside(), None);
     let text = text(300);
     bench.drafted(&text).await;
     assert_eq!(bench.memory.open(&bench.model, &text, 1).unwrap().committed(), 0);

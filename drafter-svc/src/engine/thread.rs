@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use espalier_model::{AtExit, Depth, DraftModel, ModelError, Output, Segment, States, Workspace};
-use espalier_proto::{HiddenStates, PassCounters, RoundCounts};
+use espalier_proto::{PassCounters, RoundCounts};
 use espalier_round::Proposed;
 use espalier_service_kit::Gauge;
 use tokio::sync::{mpsc, oneshot};
@@ -173,12 +173,13 @@ impl<'a> Turns<'a> {
     /// Has the model read the hidden states of all steps that have some.
     fn read_states(&mut self, running: &mut [(Job, Step)]) -> Result<(), ModelError> {
         let with_states = running.iter_mut().filter_map(|(job, step)| Some((job, step.states.as_ref()?)));
-        let (caches, states): (Vec<_>, Vec<_>) =
-            with_states.map(|(job, states)| (&mut job.drafting.cache, HiddenStates::to_f32(states))).unzip();
+        let (known, states): (Vec<_>, Vec<_>) =
+            with_states.map(|(job, states)| (job.drafting.known_by(states), states.to_f32())).unzip();
         if states.is_empty() {
             return Ok(());
         }
-        let sequences = caches.into_iter().zip(&states).map(|(cache, states)| States { cache, states });
+        let sequences =
+            known.into_iter().zip(&states).map(|((cache, tokens), states)| States { cache, tokens, states });
         self.model.decoder().append_states(&mut self.work, &mut sequences.collect::<Vec<_>>())
     }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use espalier_trainer::{DataOptions, OptimiserOptions, Options, Precision, TextRecipe};
+use espalier_trainer::{DataOptions, OptimiserOptions, Options, Precision, Sight, TextRecipe};
 
 /// What is trained.
 #[derive(Debug, clap::Subcommand)]
@@ -134,14 +134,28 @@ pub(crate) struct Edd {
     /// Leave embedding, norm and head as the target has them.
     #[arg(long)]
     pub(crate) freeze_head: bool,
-    /// Read no hidden states, to see what they are worth: the result is a plain model of one layer.
+    /// See no tokens before a block, only hidden states there, as in the paper.
     #[arg(long)]
+    pub(crate) no_earlier_tokens: bool,
+    /// Read no hidden states, to see what they are worth: the result is a plain model of one layer.
+    #[arg(long, conflicts_with = "no_earlier_tokens")]
     pub(crate) no_hidden_states: bool,
     /// Learn the text's next token instead of the target's distribution, to see what that is worth.
     #[arg(long)]
     pub(crate) no_divergence: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl Edd {
+    /// What a position sees.
+    pub(crate) fn sight(&self) -> Sight {
+        match (self.no_hidden_states, self.no_earlier_tokens) {
+            (true, _) => Sight::Tokens,
+            (false, true) => Sight::States,
+            (false, false) => Sight::TokensAndStates,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -16,6 +16,10 @@ pub enum DraftConfig {
         tapped_layer: usize,
         /// The least and the most tokens after the hidden states that it was trained on.
         block_lengths: [usize; 2],
+        /// Whether it sees the tokens of those positions too, the hidden states having a norm and maps of their own.
+        /// The paper's form, which files of earlier versions mean, does not.
+        #[serde(default)]
+        tokens_beside_states: bool,
         /// `config.json` of the one layer with its embedding, norm and head.
         decoder: Value,
     },

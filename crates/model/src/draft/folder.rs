@@ -12,6 +12,7 @@ use crate::decoder::{Decoder, LoadOptions};
 use crate::error::{ModelError, Result};
 use crate::fingerprint::fingerprint;
 use crate::raw_model::RawModel;
+use crate::weights::Weights;
 
 /// The folder of a drafter for one target, and that of the target where it is at hand.
 pub(super) struct Folder<'a> {
@@ -31,12 +32,18 @@ impl Folder<'_> {
             return Err(self.fault(DraftFault::Cut { layers }));
         }
         match config {
-            DraftConfig::Edd { target, tapped_layer, decoder, .. } => {
+            DraftConfig::Edd { target, tapped_layer, tokens_beside_states, decoder, .. } => {
                 self.check_layer(("tapped_layer", tapped_layer), target.layers)?;
-                let checkpoint = self.own(&target, &decoder)?;
+                let Checkpoint { config, dir } = self.own(&target, &decoder)?;
                 self.open_target(&target)?;
-                let decoder = Decoder::load_with_progress(&checkpoint, options, progress)?;
-                Ok(DraftModel { decoder, kind: DraftKind::Edd { target, tapped_layer }, exits: vec![1] })
+                let weights = Weights::open(&dir)?;
+                let mut raw = RawModel::load(&config, &weights, None)?;
+                if tokens_beside_states {
+                    raw.load_states(&config, &weights)?;
+                }
+                let decoder = Decoder::pack(config, raw, options.format, progress)?;
+                let kind = DraftKind::Edd { target, tapped_layer, tokens_beside_states };
+                Ok(DraftModel { decoder, kind, exits: vec![1] })
             }
             DraftConfig::EarlyExit { target, shared_layers, decoder } => {
                 self.check_layer(("shared_layers", shared_layers), target.layers.saturating_sub(1))?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use candle_core::Device;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -37,6 +38,13 @@ fn edd() -> Value {
     })
 }
 
+/// The same, with states beside tokens.
+fn beside() -> Value {
+    let mut config = edd();
+    config["tokens_beside_states"] = json!(true);
+    config
+}
+
 fn early_exit() -> Value {
     json!({"model_type": "espalier_early_exit", "target": card(), "shared_layers": 2, "decoder": cut(1)})
 }
@@ -51,6 +59,40 @@ fn folder(config: &Value) -> TempDir {
 
 fn open(config: &Value, target: Option<&Path>) -> Result<DraftModel> {
     DraftModel::open(folder(config).path(), target, &LoadOptions::default())
+}
+
+/// A drafter of this configuration with the target's tensors, those of states being its second layer's.
+fn open_beside(config: &Value) -> DraftModel {
+    let folder = folder(config);
+    let file = folder.path().join("model.safetensors");
+    let mut tensors = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
+    for (source, name) in [
+        ("input_layernorm", "states_norm"),
+        ("self_attn.k_proj", "self_attn.k_states_proj"),
+        ("self_attn.v_proj", "self_attn.v_states_proj"),
+    ] {
+        let tensor = tensors[&format!("model.layers.1.{source}.weight")].clone();
+        tensors.insert(format!("model.layers.0.{name}.weight"), tensor);
+    }
+    // The model of this folder may still be mapped.
+    fs::remove_file(&file).unwrap();
+    candle_core::safetensors::save(&tensors, &file).unwrap();
+    DraftModel::open(folder.path(), None, &LoadOptions::default()).unwrap()
+}
+
+/// A text of so many tokens, and states for them.
+fn known(positions: usize) -> (Vec<u32>, Vec<f32>) {
+    let tokens = (0..positions as u32).map(|i| i * i * 7 % 491 + 3).collect();
+    (tokens, (0..positions * 64).map(|i| (i as f32 * 0.7).sin()).collect())
+}
+
+/// The logits of every row, as bits, after positions that are known by tokens and states.
+fn after(model: &DraftModel, work: &mut Workspace, (tokens, states): (&[u32], &[f32]), rows: &[Row]) -> Vec<Vec<u32>> {
+    let mut cache = model.decoder().new_cache();
+    model.decoder().append_states(work, &mut [States { cache: &mut cache, tokens, states }]).unwrap();
+    let mut segments = [Segment { cache: &mut cache, rows, logits: Logits::All }];
+    let output = model.forward(work, &mut segments, |_| true).unwrap();
+    (0..rows.len()).map(|row| bits(output.logits(0, row))).collect()
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -104,8 +146,9 @@ fn a_state_that_is_an_embedding_is_a_token() {
     };
     draft(&mut work, &mut cache, &drafted);
     let mut empty = model.decoder().new_cache();
-    for states in [&states[..64], &states[64..]] {
-        let mut sequences = [States { cache: &mut cache, states }, States { cache: &mut empty, states: &[] }];
+    for (tokens, states) in [(&tokens[..1], &states[..64]), (&tokens[1..4], &states[64..])] {
+        let nothing = States { cache: &mut empty, tokens: &[], states: &[] };
+        let mut sequences = [States { cache: &mut cache, tokens, states }, nothing];
         model.decoder().append_states(&mut work, &mut sequences).unwrap();
     }
     assert_eq!((cache.committed(), cache.tail_len(), empty.committed()), (4, 0, 0));
@@ -113,11 +156,108 @@ fn a_state_that_is_an_embedding_is_a_token() {
 }
 
 #[test]
+fn states_beside_tokens_count_and_so_do_the_tokens() {
+    let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
+    let (tokens, states) = known(100);
+    let mut logits = |tokens: &[u32], states: &[f32]| after(&model, &mut work, (tokens, states), &Row::chain(&[5], 0));
+    let before = logits(&tokens, &states);
+    for position in [0, 63, 64, 99] {
+        let (mut other_tokens, mut other_states) = (tokens.clone(), states.clone());
+        other_tokens[position] = 500;
+        other_states[position * 64..][..64].fill(1.0);
+        assert_ne!(logits(&other_tokens, &states), before, "token {position}");
+        assert_ne!(logits(&tokens, &other_states), before, "state {position}");
+    }
+}
+
+#[test]
+fn beside_states_a_tree_is_the_bits_of_its_chains() {
+    let model = open_beside(&beside());
+    let (tokens, states) = known(130);
+    let row = |token, parent| Row { token, parent };
+    let tree = [row(5, None), row(6, Some(0)), row(7, Some(0)), row(8, Some(2)), row(9, Some(1)), row(10, Some(3))];
+    for set in Workspace::instruction_sets() {
+        for positions in [1, 63, 64, 65, 130] {
+            let mut work = Workspace::with_instruction_set(2, set).unwrap();
+            let known = (&tokens[..positions], &states[..positions * 64]);
+            let together = after(&model, &mut work, known, &tree);
+            for (chain, at) in [(&[5, 7, 8, 10][..], [0, 2, 3, 5].as_slice()), (&[5, 6, 9], &[0, 1, 4])] {
+                let alone = after(&model, &mut work, known, &Row::chain(chain, 0));
+                assert!(at.iter().map(|row| &together[*row]).eq(&alone), "{set}, {positions} positions");
+            }
+        }
+    }
+}
+
+#[test]
+fn states_come_to_the_same_all_at_once_or_one_by_one() {
+    let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
+    let (tokens, states) = known(70);
+    let rows = Row::chain(&[5, 6], 0);
+    let expected = after(&model, &mut work, (&tokens, &states), &rows);
+    let mut cache = model.decoder().new_cache();
+    for (token, states) in tokens.chunks(1).zip(states.chunks(64)) {
+        let rows = Row::chain(&[9, 9, 9], 0);
+        model
+            .forward(&mut work, &mut [Segment { cache: &mut cache, rows: &rows, logits: Logits::None }], |_| true)
+            .unwrap();
+        model.decoder().append_states(&mut work, &mut [States { cache: &mut cache, tokens: token, states }]).unwrap();
+    }
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::All }];
+    let output = model.forward(&mut work, &mut segments, |_| true).unwrap();
+    assert_eq!((0..2).map(|row| bits(output.logits(0, row))).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_window_hides_tokens_and_the_states_beside_them() {
+    let mut config = beside();
+    config["decoder"]["use_sliding_window"] = json!(true);
+    config["decoder"]["sliding_window"] = json!(20);
+    config["decoder"]["layer_types"] = json!(["sliding_attention"]);
+    let (model, mut work) = (open_beside(&config), Workspace::new(1));
+    let (tokens, states) = known(100);
+    // Rows at positions 100 and 101 see from 81 and 82 on.
+    let rows = Row::chain(&[5, 6], 0);
+    let before = after(&model, &mut work, (&tokens, &states), &rows);
+    for (position, seen) in [(0, [false, false]), (80, [false, false]), (81, [true, false]), (82, [true, true])] {
+        let mut other = states.clone();
+        other[position * 64..][..64].fill(1.0);
+        let found = after(&model, &mut work, (&tokens, &other), &rows);
+        assert_eq!([found[0] != before[0], found[1] != before[1]], seen, "state {position}");
+        let mut other = tokens.clone();
+        other[position] = 500;
+        let found = after(&model, &mut work, (&other, &states), &rows);
+        assert_eq!([found[0] != before[0], found[1] != before[1]], seen, "token {position}");
+    }
+}
+
+#[test]
+fn states_cannot_stand_beside_what_is_no_token_or_follow_what_has_none() {
+    let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
+    let mut cache = model.decoder().new_cache();
+    let mut refusal = |cache: &mut crate::KvCache, token| {
+        let sequence = States { cache, tokens: &[token], states: &[0.0; 64] };
+        model.decoder().append_states(&mut work, &mut [sequence]).unwrap_err().to_string()
+    };
+    assert_eq!(refusal(&mut cache, 512), "token 512 is outside the vocabulary of 512");
+    assert_eq!(cache.committed(), 0);
+    let rows = Row::chain(&[5], 0);
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::None }];
+    model.forward(&mut Workspace::new(1), &mut segments, |_| true).unwrap();
+    cache.keep_path(&[0]).unwrap();
+    assert_eq!(refusal(&mut cache, 7), "the hidden states of position 0 are missing");
+    assert_eq!(cache.committed(), 1);
+    let fault = open(&beside(), None).err().unwrap().to_string();
+    assert_eq!(fault, "tensor model.layers.0.states_norm.weight is missing from the checkpoint");
+}
+
+#[test]
 fn impossible_states_are_refused_and_nothing_is_committed() {
     let model = open(&edd(), None).unwrap();
     let (mut work, mut cache) = (Workspace::new(1), model.decoder().new_cache());
     let mut refusal = |decoder: &Decoder, states: &[f32]| {
-        let mut sequences = [States { cache: &mut cache, states }];
+        let tokens = vec![0; states.len() / 64];
+        let mut sequences = [States { cache: &mut cache, tokens: &tokens, states }];
         let fault = decoder.append_states(&mut work, &mut sequences).unwrap_err().to_string();
         assert_eq!(cache.committed(), 0);
         fault

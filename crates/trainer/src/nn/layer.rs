@@ -22,10 +22,20 @@ pub(crate) struct Layer {
     gate: Linear,
     up: Linear,
     down: Linear,
+    /// How states become keys and values; none if they do as inputs do.
+    of_states: Option<OfStates>,
     heads: usize,
     kv_heads: usize,
     eps: f64,
     activation: Activation,
+}
+
+/// What states of another model go through instead of the layer's own norm and maps.
+#[derive(Debug)]
+struct OfStates {
+    norm: Tensor,
+    k: Linear,
+    v: Linear,
 }
 
 impl Layer {
@@ -46,11 +56,23 @@ impl Layer {
             gate: linear(scope, "mlp.gate_proj", [ffn, hidden], mlp_bias)?,
             up: linear(scope, "mlp.up_proj", [ffn, hidden], mlp_bias)?,
             down: linear(scope, "mlp.down_proj", [hidden, ffn], mlp_bias)?,
+            of_states: None,
             heads: config.heads,
             kv_heads: config.kv_heads,
             eps: config.norm.eps,
             activation: config.activation,
         })
+    }
+
+    /// The same layer with a norm and maps of their own for states, from the tensors of `scope`.
+    pub(crate) fn with_maps_of_states(mut self, config: &ModelConfig, scope: &mut Scope<'_>) -> Result<Self> {
+        let (shape, bias) = ([config.kv_width(), config.hidden], config.qkv_bias);
+        self.of_states = Some(OfStates {
+            norm: scope.norm("states_norm.weight", config.hidden)?,
+            k: linear(scope, "self_attn.k_states_proj", shape, bias)?,
+            v: linear(scope, "self_attn.v_states_proj", shape, bias)?,
+        });
+        Ok(self)
     }
 
     /// (batch, length, hidden) -> (batch, length, hidden)
@@ -59,20 +81,19 @@ impl Layer {
     }
 
     /// As [`Self::forward`], with keys and values of `states` (batch, length, hidden) before those of `x`: the layer
-    /// reads them as if they were inputs at the same positions, but computes nothing else of them. The mask's keys are
-    /// the states', then the inputs'.
+    /// reads them at the same positions as the inputs, as if they were inputs unless they have maps of their own, but
+    /// computes nothing else of them. The mask's keys are the states', then the inputs'.
     pub(crate) fn forward_over(&self, x: &Tensor, states: &Tensor, geometry: &Geometry) -> Result<Tensor> {
         self.run(x, Some(states), geometry)
     }
 
     fn run(&self, x: &Tensor, states: Option<&Tensor>, geometry: &Geometry) -> Result<Tensor> {
         let normed = rms_norm(x, &self.input_norm, self.eps)?;
-        let (mut k, mut v) = self.keys_and_values(&normed, &geometry.rotation)?;
+        let (mut k, mut v) = self.keys_and_values((&self.k, &self.v), &normed, &geometry.rotation)?;
         if let Some(states) = states {
-            let normed = rms_norm(states, &self.input_norm, self.eps)?;
-            let (earlier_k, earlier_v) = self.keys_and_values(&normed, &geometry.rotation)?;
-            k = Tensor::cat(&[earlier_k, k], 2)?; // (batch, kv_heads, 2 * length, head_dim)
-            v = Tensor::cat(&[earlier_v, v], 2)?;
+            let (states_k, states_v) = self.keys_and_values_of_states(states, &geometry.rotation)?;
+            k = Tensor::cat(&[states_k, k], 2)?; // (batch, kv_heads, 2 * length, head_dim)
+            v = Tensor::cat(&[states_v, v], 2)?;
         }
         let q_norm = self.head_norms.as_ref().map(|(q, _)| q);
         let q = rotate(&self.split(&self.q, self.heads, q_norm, &normed)?, &geometry.rotation)?;
@@ -83,10 +104,24 @@ impl Layer {
     }
 
     /// (batch, length, hidden) -> two of (batch, kv_heads, length, head_dim)
-    fn keys_and_values(&self, normed: &Tensor, rotation: &Rotation) -> Result<(Tensor, Tensor)> {
+    fn keys_and_values_of_states(&self, states: &Tensor, rotation: &Rotation) -> Result<(Tensor, Tensor)> {
+        let (norm, maps) = match &self.of_states {
+            Some(own) => (&own.norm, (&own.k, &own.v)),
+            None => (&self.input_norm, (&self.k, &self.v)),
+        };
+        self.keys_and_values(maps, &rms_norm(states, norm, self.eps)?, rotation)
+    }
+
+    /// (batch, length, hidden) -> two of (batch, kv_heads, length, head_dim)
+    fn keys_and_values(
+        &self,
+        (k, v): (&Linear, &Linear),
+        normed: &Tensor,
+        rotation: &Rotation,
+    ) -> Result<(Tensor, Tensor)> {
         let k_norm = self.head_norms.as_ref().map(|(_, k)| k);
-        let k = rotate(&self.split(&self.k, self.kv_heads, k_norm, normed)?, rotation)?;
-        Ok((k, self.split(&self.v, self.kv_heads, None, normed)?))
+        let k = rotate(&self.split(k, self.kv_heads, k_norm, normed)?, rotation)?;
+        Ok((k, self.split(v, self.kv_heads, None, normed)?))
     }
 
     /// (batch, length, hidden) -> (batch, heads, length, head_dim), each head normalised where the model does so.

@@ -1,4 +1,4 @@
-//! `edd`: one layer that reads the target's hidden states, then tokens (EDD and PCT, §3.1).
+//! `edd`: one layer that reads the target's hidden states, then tokens (EDD and PCT, §3.1), or both.
 //!
 //! Embedding, final norm and head begin as the target's and, as in the paper, are trained too, unless they are frozen;
 //! the layer begins with random weights. The target runs frozen, on the fly.
@@ -17,7 +17,7 @@ use crate::nn::{
 };
 use crate::output::config;
 use crate::random::Draws;
-use crate::recipe::EddMethod;
+use crate::recipe::{EddMethod, Sight};
 use crate::target::{self, Target};
 
 /// The drafter: what is trained.
@@ -26,42 +26,47 @@ pub(crate) struct EddDrafter {
     embedding: Tensor,
     layer: Layer,
     head: Head,
+    sight: Sight,
     rotary: RotaryTable,
 }
 
 impl EddDrafter {
     /// A drafter of the shape of a target's layer. Embedding, final norm and head come from `outer`, and stay as they
-    /// are if `frozen`; the layer comes from `layer`.
+    /// are if `frozen`; the layer, which has the maps that its `sight` needs, comes from `layer`.
     pub(crate) fn build(
         config: &ModelConfig,
         params: &mut Params,
         (outer, frozen): (Start<'_>, bool),
-        layer: Start<'_>,
+        (layer, sight): (Start<'_>, Sight),
     ) -> Result<Self> {
         check_family(config)?;
         let mut outer = Scope::new(params, "", outer).trained(!frozen);
         let (embedding, weight) = embedding_and_head(config, &mut outer)?;
         let head = Head::build(config, &mut outer, weight)?;
-        let layer = Layer::build(config, &mut Scope::new(params, layer_prefix(0), layer))?;
-        Ok(Self { embedding, layer, head, rotary: RotaryTable::new(config) })
+        let mut scope = Scope::new(params, layer_prefix(0), layer);
+        let mut layer = Layer::build(config, &mut scope)?;
+        if sight == Sight::TokensAndStates {
+            layer = layer.with_maps_of_states(config, &mut scope)?;
+        }
+        Ok(Self { embedding, layer, head, sight, rotary: RotaryTable::new(config) })
     }
 
     /// The logits at every position, whose block begins at `starts` of its text, over the target's `states` (positions,
-    /// hidden): (positions, vocab).
+    /// hidden) as far as it reads them: (positions, vocab).
     pub(crate) fn logits(&self, batch: &Batch, starts: &[usize], states: Vec<f32>) -> Result<Tensor> {
         let x = embed(&self.embedding, batch)?; // (batch, length, hidden)
+        let all_tokens = match self.sight {
+            Sight::Tokens => {
+                let geometry = Geometry::causal(batch, &self.rotary, x.dtype(), x.device())?;
+                return self.head.logits(&self.layer.forward(&x, &geometry)?);
+            }
+            Sight::States => false,
+            Sight::TokensAndStates => true,
+        };
         let states = Tensor::from_vec(states, x.shape(), x.device())?.to_dtype(x.dtype())?;
-        let mask = dual_block_mask(batch, starts, x.dtype(), x.device())?;
+        let mask = dual_block_mask(batch, starts, all_tokens, (x.dtype(), x.device()))?;
         let rotation = Rotation::new(batch, &self.rotary, x.dtype(), x.device())?;
         self.head.logits(&self.layer.forward_over(&x, &states, &Geometry { rotation, mask })?)
-    }
-
-    /// The logits of the same layer without any hidden states, every position seeing all tokens before it: (positions,
-    /// vocab).
-    fn logits_of_tokens(&self, batch: &Batch) -> Result<Tensor> {
-        let x = embed(&self.embedding, batch)?; // (batch, length, hidden)
-        let geometry = Geometry::causal(batch, &self.rotary, x.dtype(), x.device())?;
-        self.head.logits(&self.layer.forward(&x, &geometry)?)
     }
 }
 
@@ -86,7 +91,8 @@ impl Edd {
         let mut params = Params::new(setting.dtype, &setting.device);
         let weights = checkpoint.weights()?;
         let outer = (Start::Copy(&weights), method.freeze_head);
-        let drafter = EddDrafter::build(config, &mut params, outer, Start::Random { seed: setting.seed })?;
+        let layer = (Start::Random { seed: setting.seed }, method.sight);
+        let drafter = EddDrafter::build(config, &mut params, outer, layer)?;
         Ok(Self {
             params,
             drafter,
@@ -105,14 +111,10 @@ impl Objective for Edd {
     }
 
     fn predict(&self, batch: &Batch, mut draws: Draws) -> Result<Prediction> {
-        let EddMethod { block_min, block_max, hidden_states, divergence, .. } = self.method;
+        let EddMethod { block_min, block_max, divergence, .. } = self.method;
         let seen = self.target.see(batch, self.tapped, Logits::All)?;
-        let logits = if hidden_states {
-            let starts = Blocks { min: block_min, max: block_max }.cut(batch, &mut draws);
-            self.drafter.logits(batch, &starts, seen.states)?
-        } else {
-            self.drafter.logits_of_tokens(batch)?
-        };
+        let starts = Blocks { min: block_min, max: block_max }.cut(batch, &mut draws);
+        let logits = self.drafter.logits(batch, &starts, seen.states)?;
         let goal = Distribution::of_logits(seen.logits, self.vocab, &batch.holds_text())?;
         let goal = if divergence { Goal::Distribution(goal) } else { Goal::Tokens(batch.labels().to_vec()) };
         Ok(Prediction::single("draft", logits, goal))
@@ -142,10 +144,11 @@ fn product(method: &EddMethod, checkpoint: &Checkpoint, tapped: usize) -> Result
         },
     ));
     let block_lengths = [method.block_min, method.block_max];
-    let config = if method.hidden_states {
-        json!(DraftConfig::Edd { target, tapped_layer: tapped, block_lengths, decoder })
-    } else {
+    let tokens_beside_states = method.sight == Sight::TokensAndStates;
+    let config = if method.sight == Sight::Tokens {
         decoder
+    } else {
+        json!(DraftConfig::Edd { target, tapped_layer: tapped, block_lengths, tokens_beside_states, decoder })
     };
     Ok(Product { config, about })
 }

@@ -11,7 +11,7 @@ use espalier_model::{
     Checkpoint, Decoder, Depth, DraftModel, KvCache, LoadOptions, Logits, Predictor, Row, Segment, States, Workspace,
 };
 use espalier_speculation::arg_max;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::dual_block::Blocks;
@@ -19,7 +19,7 @@ use super::{Objective, Setting, open};
 use crate::data::Batch;
 use crate::output::write_tensors;
 use crate::random::{Draws, Purpose};
-use crate::recipe::{CaliTsMethod, EarlyExitMethod, EddMethod, Method, SortedMethod};
+use crate::recipe::{CaliTsMethod, EarlyExitMethod, EddMethod, Method, Sight, SortedMethod};
 use crate::testing::{checkpoint, max_abs, noise, shipped, tiny_config};
 
 const TEXT: [u32; 23] = [1, 17, 900, 4000, 33, 8, 5, 6, 7, 2, 250, 3, 77, 77, 1000, 12, 9, 2047, 64, 31, 500, 3999, 21];
@@ -38,9 +38,9 @@ fn objective(method: &Method) -> Box<dyn Objective> {
     objective
 }
 
-/// What the graph says of the text at each exit: a row for every token.
-fn trained(objective: &dyn Objective) -> Vec<Vec<Vec<f32>>> {
-    let prediction = objective.predict(&Batch::of_texts(&[TEXT.to_vec()]), draws()).unwrap();
+/// What the graph says of a text at each exit: a row for every token.
+fn trained(objective: &dyn Objective, text: &[u32]) -> Vec<Vec<Vec<f32>>> {
+    let prediction = objective.predict(&Batch::of_texts(&[text.to_vec()]), draws()).unwrap();
     prediction.exits.iter().map(|exit| exit.logits.to_vec2().unwrap()).collect()
 }
 
@@ -78,49 +78,69 @@ fn draft(model: &DraftModel, cache: &mut KvCache, tokens: &[u32], goes_on: bool)
     tokens.iter().enumerate().map(|(i, &token)| rows_of(token, i.checked_sub(1).map(|last| 2 * last))).collect()
 }
 
-/// The target's residual stream after layer `tapped` at every token of the text: (tokens, hidden).
-fn hidden_states(target: &Path, tapped: usize) -> Vec<f32> {
+/// The target's residual stream after layer `tapped` at every token of a text: (tokens, hidden).
+fn hidden_states(target: &Path, text: &[u32], tapped: usize) -> Vec<f32> {
     let decoder = Decoder::load(&Checkpoint::open(target).unwrap(), &LoadOptions::default()).unwrap();
-    let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(&TEXT, 0));
+    let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(text, 0));
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
     let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[tapped] }).unwrap();
-    (0..TEXT.len()).flat_map(|row| output.tap(0, 0, row).to_vec()).collect()
+    (0..text.len()).flat_map(|row| output.tap(0, 0, row).to_vec()).collect()
+}
+
+/// Drafts a text round by round: what was drafted in a block, which begins at `starts`, is committed by its states (and
+/// tokens) before the next.
+fn draft_in_rounds(model: &DraftModel, text: &[u32], starts: &[usize], states: &[f32]) -> Vec<Vec<f32>> {
+    let (mut work, mut cache) = (Workspace::new(1), model.decoder().new_cache());
+    let mut found = Vec::new();
+    for block in starts.chunk_by(|a, b| a == b) {
+        let (first, end) = (block[0], block[0] + block.len());
+        found.extend(draft(model, &mut cache, &text[first..end], true));
+        let (tokens, states) = (&text[first..end], &states[first * 32..end * 32]);
+        model.decoder().append_states(&mut work, &mut [States { cache: &mut cache, tokens, states }]).unwrap();
+        assert_eq!(cache.committed(), end);
+    }
+    found
 }
 
 #[test]
 fn an_edd_fed_round_by_round_says_what_its_graph_says() {
-    let target = checkpoint(&tiny_config());
-    for freeze_head in [false, true] {
-        let method = EddMethod { freeze_head, block_min: 2, block_max: 6, ..EddMethod::new(target.path().to_owned()) };
+    let mut plain = tiny_config();
+    plain["max_position_embeddings"] = json!(256);
+    let (mut biased, mut normed) = (plain.clone(), plain.clone());
+    biased["attention_bias"] = json!(true);
+    (normed["model_type"], normed["head_dim"]) = (json!("qwen3"), json!(8));
+    // More than a block of the cache.
+    let text: Vec<u32> = (0..150).map(|i| TEXT[i % 23] + i as u32 / 23).collect();
+    let starts = Blocks { min: 2, max: 6 }.cut(&Batch::of_texts(std::slice::from_ref(&text)), &mut draws());
+    for (config, sight, freeze_head) in [
+        (&plain, Sight::States, false),
+        (&plain, Sight::States, true),
+        (&plain, Sight::TokensAndStates, false),
+        (&biased, Sight::TokensAndStates, false),
+        (&normed, Sight::TokensAndStates, true),
+    ] {
+        let target = checkpoint(config);
+        let method =
+            EddMethod { sight, freeze_head, block_min: 2, block_max: 6, ..EddMethod::new(target.path().to_owned()) };
         let objective = objective(&Method::Edd(method));
         let model = served(objective.as_ref(), target.path());
-        let states = hidden_states(target.path(), model.kind().tapped_layer().unwrap());
-        let starts = Blocks { min: 2, max: 6 }.cut(&Batch::of_texts(&[TEXT.to_vec()]), &mut draws());
-        let (mut work, mut cache) = (Workspace::new(1), model.decoder().new_cache());
-        let mut found = Vec::new();
-        // A block is a round: what was drafted in it is committed by its states before the next.
-        for block in starts.chunk_by(|a, b| a == b) {
-            let first = block[0];
-            found.extend(draft(&model, &mut cache, &TEXT[first..first + block.len()], true));
-            let states = &states[first * 32..(first + block.len()) * 32];
-            model.decoder().append_states(&mut work, &mut [States { cache: &mut cache, states }]).unwrap();
-            assert_eq!(cache.committed(), first + block.len());
-        }
-        assert_close(&found, &trained(objective.as_ref())[0], "edd");
+        let states = hidden_states(target.path(), &text, model.kind().tapped_layer().unwrap());
+        let found = draft_in_rounds(&model, &text, &starts, &states);
+        assert_close(&found, &trained(objective.as_ref(), &text)[0], &format!("{sight:?} of {config}"));
     }
 }
 
 #[test]
 fn an_early_exit_says_what_its_graph_says() {
     let mut untied = tiny_config();
-    untied["tie_word_embeddings"] = serde_json::json!(false);
+    untied["tie_word_embeddings"] = json!(false);
     for config in [tiny_config(), untied] {
         let target = checkpoint(&config);
         let method = EarlyExitMethod { target: target.path().to_owned(), shared_layers: 2 };
         let objective = objective(&Method::EarlyExit(method));
         let model = served(objective.as_ref(), target.path());
         let found = draft(&model, &mut model.decoder().new_cache(), &TEXT, true);
-        assert_close(&found, &trained(objective.as_ref())[0], "early-exit");
+        assert_close(&found, &trained(objective.as_ref(), &TEXT)[0], "early-exit");
     }
 }
 
@@ -132,7 +152,7 @@ fn a_sorted_drafter_says_at_each_exit_what_its_graph_says_there() {
     let objective = objective(&Method::Sorted(method));
     let model = served(objective.as_ref(), target.path());
     assert_eq!(model.exits(), exits);
-    let trained = trained(objective.as_ref());
+    let trained = trained(objective.as_ref(), &TEXT);
     let first = draft(&model, &mut model.decoder().new_cache(), &TEXT, false);
     assert_close(&first, &trained[0], "first exit");
     let last = draft(&model, &mut model.decoder().new_cache(), &TEXT, true);
@@ -155,7 +175,8 @@ fn draft_states(model: &DraftModel, starts: &[usize], states: &[f32]) -> Vec<Vec
         let output = model.forward(&mut work, &mut segments, |_| true).unwrap();
         found.extend((0..block.len()).map(|row| output.tap(0, 0, row).to_vec()));
         if model.kind().tapped_layer().is_some() {
-            let mut sequences = [States { cache: &mut cache, states: &states[first * 32..end * 32] }];
+            let (tokens, states) = (&TEXT[first..end], &states[first * 32..end * 32]);
+            let mut sequences = [States { cache: &mut cache, tokens, states }];
             model.decoder().append_states(&mut work, &mut sequences).unwrap();
         } else {
             cache.keep_path(&(0..block.len()).collect::<Vec<_>>()).unwrap();
@@ -168,19 +189,19 @@ fn draft_states(model: &DraftModel, starts: &[usize], states: &[f32]) -> Vec<Vec
 fn a_predictor_expects_what_its_graph_expects() {
     let target = checkpoint(&tiny_config());
     let mut shallow = tiny_config();
-    shallow["num_hidden_layers"] = serde_json::json!(2);
-    let drafters =
-        [checkpoint(&shallow), saved(objective(&Method::Edd(EddMethod::new(target.path().to_owned()))).as_ref())];
-    for (drafter, tapped) in drafters.iter().zip([5, 2]) {
+    shallow["num_hidden_layers"] = json!(2);
+    let edd = |sight| Method::Edd(EddMethod { sight, ..EddMethod::new(target.path().to_owned()) });
+    let [states, beside] = [Sight::States, Sight::TokensAndStates].map(|sight| saved(objective(&edd(sight)).as_ref()));
+    for (drafter, tapped) in [checkpoint(&shallow), states, beside].iter().zip([5, 2, 2]) {
         let method = CaliTsMethod { target: target.path().to_owned(), drafter: drafter.path().to_owned() };
         let objective = objective(&Method::CaliTs(method));
         let predictor = Predictor::open(saved(objective.as_ref()).path()).unwrap();
         assert_eq!(predictor.config().tapped_layer, tapped);
-        let states = hidden_states(target.path(), tapped);
+        let states = hidden_states(target.path(), &TEXT, tapped);
         let starts = Blocks { min: 1, max: 10 }.cut(&Batch::of_texts(&[TEXT.to_vec()]), &mut draws());
         let model = DraftModel::open(drafter.path(), None, &LoadOptions::default()).unwrap();
         let draft_states = draft_states(&model, &starts, &states);
-        let expected = &trained(objective.as_ref())[0];
+        let expected = &trained(objective.as_ref(), &TEXT)[0];
         let mut seen = 0;
         for position in (0..TEXT.len()).filter(|position| starts[*position] > 0) {
             let (step, processed) = (position - starts[position] + 1, starts[position] - 1);
@@ -198,7 +219,7 @@ fn a_drafter_of_other_tokens_is_refused() {
     let (target, drafter) = (checkpoint(&tiny_config()), checkpoint(&tiny_config()));
     let path = drafter.path().join("tokenizer.json");
     let mut tokenizer: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    tokenizer["model"]["vocab"]["a token of its own"] = serde_json::json!(4096);
+    tokenizer["model"]["vocab"]["a token of its own"] = json!(4096);
     fs::write(&path, tokenizer.to_string()).unwrap();
     let method = CaliTsMethod { target: target.path().to_owned(), drafter: drafter.path().to_owned() };
     let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: 4, length: 8 };

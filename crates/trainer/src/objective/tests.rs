@@ -10,7 +10,7 @@ use crate::nn::{Params, Start};
 use crate::optimiser::{AdamW, Gradients};
 use crate::random::{Draws, Purpose};
 use crate::recipe::{
-    BaseMethod, CaliTsMethod, EarlyExitMethod, EddMethod, Method, ModelShape, OptimiserOptions, SortedMethod,
+    BaseMethod, CaliTsMethod, EarlyExitMethod, EddMethod, Method, ModelShape, OptimiserOptions, Sight, SortedMethod,
 };
 use crate::target::Target;
 use crate::testing::{checkpoint, max_abs, noise, shipped, tiny_config};
@@ -27,7 +27,8 @@ fn methods(folder: &std::path::Path) -> Vec<(&'static str, Method)> {
         ("sorted, taught", Method::Sorted(taught)),
         ("edd", Method::Edd(edd.clone())),
         ("edd, head frozen", Method::Edd(EddMethod { freeze_head: true, ..edd.clone() })),
-        ("edd, no states", Method::Edd(EddMethod { hidden_states: false, ..edd.clone() })),
+        ("edd, no states", Method::Edd(EddMethod { sight: Sight::Tokens, ..edd.clone() })),
+        ("edd, the paper's", Method::Edd(EddMethod { sight: Sight::States, ..edd.clone() })),
         ("edd, no divergence", Method::Edd(EddMethod { divergence: false, ..edd })),
         ("early-exit", Method::EarlyExit(EarlyExitMethod { target: folder.to_owned(), shared_layers: 2 })),
         ("cali-ts", Method::CaliTs(CaliTsMethod { target: folder.to_owned(), drafter: shipped("small") })),
@@ -168,29 +169,39 @@ fn the_frozen_target_sees_what_the_reference_sees() {
     assert!(seen.states[padding * 32..][..32].iter().all(|x| *x == 0.0));
 }
 
+/// The positions whose logits differ.
+fn affected(before: &[Vec<f32>], after: &[Vec<f32>]) -> Vec<bool> {
+    before.iter().zip(after).map(|(before, after)| before != after).collect()
+}
+
 #[test]
-fn an_edd_reads_the_states_before_its_block_and_no_others() {
+fn an_edd_reads_the_states_before_its_block_and_the_tokens_of_its_sight() {
     let folder = checkpoint(&tiny_config());
     let checkpoint = Checkpoint::open(folder.path()).unwrap();
     let weights = checkpoint.weights().unwrap();
-    let mut params = Params::new(DType::F32, &Device::Cpu);
-    let start = Start::Copy(&weights);
-    let drafter = EddDrafter::build(&checkpoint.config, &mut params, (start, false), start).unwrap();
-    let batch = Batch::of_texts(&[vec![5, 6, 7, 8, 9, 10]]);
     let starts = [0, 0, 2, 2, 2, 5];
-    let logits = |states: &[f32]| {
-        let logits = drafter.logits(&batch, &starts, states.to_vec()).unwrap();
-        logits.to_vec2::<f32>().unwrap()
-    };
-    let states: Vec<f32> = (0..6 * 32).map(|i| (i as f32).sin()).collect();
-    let before = logits(&states);
-    for changed in 0..6 {
-        let mut other = states.clone();
-        other[changed * 32..][..32].iter_mut().for_each(|x| *x = 1.0 - *x);
-        let after = logits(&other);
-        for position in 0..6 {
-            let differs = before[position] != after[position];
-            assert_eq!(differs, changed < starts[position], "state {changed} seen from {position}");
+    for sight in [Sight::Tokens, Sight::States, Sight::TokensAndStates] {
+        let mut params = Params::new(DType::F32, &Device::Cpu);
+        let (outer, layer) = (Start::Copy(&weights), Start::Random { seed: 4 });
+        let drafter = EddDrafter::build(&checkpoint.config, &mut params, (outer, false), (layer, sight)).unwrap();
+        let logits = |tokens: &[u32], states: &[f32]| {
+            let batch = Batch::of_texts(&[tokens.to_vec()]);
+            drafter.logits(&batch, &starts, states.to_vec()).unwrap().to_vec2::<f32>().unwrap()
+        };
+        let tokens = [5, 6, 7, 8, 9, 10];
+        let states: Vec<f32> = (0..6 * 32).map(|i| (i as f32).sin()).collect();
+        let before = logits(&tokens, &states);
+        for changed in 0..6 {
+            let mut other = states.clone();
+            other[changed * 32..][..32].iter_mut().for_each(|x| *x = 1.0 - *x);
+            let sees = |position: usize| sight != Sight::Tokens && changed < starts[position];
+            let expected: Vec<bool> = (0..6).map(sees).collect();
+            assert_eq!(affected(&before, &logits(&tokens, &other)), expected, "{sight:?}, state {changed}");
+            let mut other = tokens;
+            other[changed] = 99;
+            let first = |position: usize| if sight == Sight::States { starts[position] } else { 0 };
+            let expected: Vec<bool> = (0..6).map(|position| (first(position)..=position).contains(&changed)).collect();
+            assert_eq!(affected(&before, &logits(&other, &states)), expected, "{sight:?}, token {changed}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use super::folder::Summary;
 use crate::files;
 use crate::objective::Product;
-use crate::recipe::{DataOptions, Method, OptimiserOptions, Options, Precision, Recipe};
+use crate::recipe::{DataOptions, Method, OptimiserOptions, Options, Precision, Recipe, Sight};
 
 /// The card in Markdown.
 pub(super) fn write(name: &str, product: &Product, recipe: &Recipe, summary: &Summary) -> String {
@@ -27,7 +27,7 @@ fn purpose(method: &Method) -> &'static str {
             "A drafter with several exits for speculative decoding (S2D), trained on the next token at every exit by \
              `espalier train sorted`."
         }
-        Method::Edd(method) if method.hidden_states => {
+        Method::Edd(method) if method.sight != Sight::Tokens => {
             "A drafter of one layer for speculative decoding (EDD), which reads its target's hidden states and serves \
              that target only. Trained by `espalier train edd`."
         }
@@ -106,6 +106,12 @@ fn options(recipe: &Recipe) -> Vec<(String, String)> {
     ];
     if let Method::Edd(method) = method {
         let loss = if method.divergence { "divergence from the target" } else { "cross-entropy on the text" };
+        let sight = match method.sight {
+            Sight::Tokens => "all tokens before it",
+            Sight::States => "the tokens of its block, and before it hidden states",
+            Sight::TokensAndStates => "all tokens before it, and before its block hidden states too",
+        };
+        lines.push(line("a position sees", sight));
         lines.push(line("block lengths", format!("{} to {}", method.block_min, method.block_max)));
         lines.push(line("loss", loss));
     }

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use espalier_proto::HiddenStates;
 use espalier_speculation::{Limits, Token};
 
 use super::*;

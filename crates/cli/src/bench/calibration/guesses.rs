@@ -62,9 +62,11 @@ pub(super) fn by_states(
 ) -> Result<Vec<Observation>, CliError> {
     let mut reader = Reader::new(drafter);
     let mut observations = Vec::with_capacity(texts.text.len());
-    let roots = texts.whole().into_iter().enumerate().skip(texts.prompt.len().saturating_sub(1));
+    let whole = texts.whole();
+    let roots = whole.iter().copied().enumerate().skip(texts.prompt.len().saturating_sub(1));
     for ((position, root), decided) in roots.zip(texts.text) {
-        reader.read_states(work, states.split_front(position - states.first()))?;
+        let tokens = whole.get(states.first()..position).unwrap_or_default();
+        reader.read_states(work, tokens, states.split_front(tokens.len()))?;
         observations.extend(reader.peek(work, root, |logits| observe(&mut sampler, logits, *decided))?);
     }
     Ok(observations)

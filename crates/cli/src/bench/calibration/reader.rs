@@ -60,11 +60,16 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads another model's hidden states as the next positions. What was peeked at is forgotten.
-    pub(super) fn read_states(&mut self, work: &mut Workspace, mut states: HiddenStates) -> Result<(), CliError> {
-        while states.rows() > 0 {
-            let states = states.split_front(ROWS).to_f32();
-            self.decoder.append_states(work, &mut [States { cache: &mut self.cache, states: &states }])?;
+    /// Reads `tokens` with another model's hidden states of them as the next positions. What was peeked at is forgotten.
+    pub(super) fn read_states(
+        &mut self,
+        work: &mut Workspace,
+        tokens: &[Token],
+        mut states: HiddenStates,
+    ) -> Result<(), CliError> {
+        for tokens in tokens.chunks(ROWS) {
+            let states = states.split_front(tokens.len()).to_f32();
+            self.decoder.append_states(work, &mut [States { cache: &mut self.cache, tokens, states: &states }])?;
         }
         Ok(())
     }
