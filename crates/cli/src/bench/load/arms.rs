@@ -82,7 +82,7 @@ fn own_drafters(
     Ok(plan.drafters.into_iter().map(move |config| DrafterConfig { name: name.clone(), ..config }))
 }
 
-/// Makes room for so many requests in every service.
+/// Makes room for so many requests in every service; nobody waits for more.
 fn give_places(plan: &mut Plan, places: usize) -> Result<(), CliError> {
     for (config, _) in &mut plan.verifiers {
         *config = config.clone().with_sequences_max(places)?;
@@ -90,7 +90,7 @@ fn give_places(plan: &mut Plan, places: usize) -> Result<(), CliError> {
     for config in &mut plan.drafters {
         config.sequences_max = places.try_into().unwrap_or(DrafterConfig::SEQUENCES_MAX);
     }
-    plan.requests_max = places;
+    (plan.requests_max, plan.queued_max) = (places, 0);
     Ok(())
 }
 
