@@ -93,7 +93,7 @@ impl Drafting {
             Acceptance::Coupled => Grower::new(&request.policy, stops),
             Acceptance::Rejection => Grower::for_drawn(&request.policy, stops)?,
         };
-        // What is drawn for rejection becomes part of the text, so it may not hang on what was ready in time.
+        // Under rejection the text depends on the drafts, and those would on what was ready in time.
         let may_go_ahead = request.ahead && request.sampling.acceptance() == Acceptance::Coupled;
         let ahead = may_go_ahead.then(|| grower.another(&request.policy)).flatten().map(Ahead::new);
         Ok(Self {
@@ -180,6 +180,11 @@ impl Drafting {
     /// Whether trees can be grown: not before the target has told what it knows of the positions before the root.
     pub(crate) fn can_draft(&self) -> bool {
         self.past.reaches(self.committed.len().saturating_sub(1))
+    }
+
+    /// Whether the tree of the round that was begun is grown.
+    pub(crate) fn is_grown(&self) -> bool {
+        self.grower.frontier().is_none()
     }
 
     /// What to run next; nothing when the tree is grown.

@@ -93,9 +93,9 @@ impl Session {
     /// Grows the tree of a round that was begun.
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Result<(Box<Drafting>, Proposed), SequenceError> {
         // What was drafted ahead may be grown already.
-        let mut drafting = match drafting.next() {
-            Some(_) => self.run(drafting).await?,
-            None => drafting,
+        let mut drafting = match drafting.is_grown() {
+            true => drafting,
+            false => self.run(drafting).await?,
         };
         let proposed = drafting.finish()?;
         Ok((drafting, proposed))
