@@ -116,7 +116,8 @@ async fn every_kind_gives_the_plain_text_drafting_ahead_or_not() {
     let independent = DrafterConfig::new(model(TARGET), None, NonZeroUsize::new(2).unwrap());
     let drafters = vec![workshop.edd(), workshop.sorted(), workshop.early_exit(), independent];
     for draft_ahead in [false, true] {
-        let system = start(drafters.iter().map(|config| DrafterConfig { draft_ahead, ..config.clone() }).collect()).await;
+        let system =
+            start(drafters.iter().map(|config| DrafterConfig { draft_ahead, ..config.clone() }).collect()).await;
         let mut client = client(&system);
         for drafter in ["edd", "sorted", "early-exit", TARGET] {
             gives_the_plain_text(&client, drafter).await;

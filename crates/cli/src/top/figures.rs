@@ -6,8 +6,8 @@ mod tests;
 use std::time::Duration;
 
 use espalier_proto::{
-    AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
-    SystemStatus, TargetStatus, VerifierStatus,
+    AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
+    ServiceState, SystemStatus, TargetStatus, VerifierStatus,
 };
 use serde::Serialize;
 
@@ -151,7 +151,8 @@ impl<'a> From<&'a VerifierStatus> for Told<'a> {
 
 impl<'a> From<&'a DrafterStatus> for Told<'a> {
     fn from(status: &'a DrafterStatus) -> Self {
-        let &DrafterStatus { process, sequences, trees_growing: trees, passes, rounds, kv, ahead, ref targets } = status;
+        let &DrafterStatus { process, sequences, trees_growing: trees, passes, rounds, kv, ahead, ref targets } =
+            status;
         Self { process, sequences, trees, passes, rounds, kv, ahead: Some(ahead), targets }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use espalier_proto::{
-    AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
-    SystemStatus, TargetStatus, VerifierStatus,
+    AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
+    ServiceState, SystemStatus, TargetStatus, VerifierStatus,
 };
 
 /// What so many rounds come to.
