@@ -162,8 +162,8 @@ impl Drafting {
         if let Some(tuning) = &mut self.tuning {
             tuning.begin_round(&mut self.exits, begun_ahead || limits.max_depth == 0);
         }
+        self.levels.clear();
         if !begun_ahead {
-            self.levels.clear();
             self.begin_tree(limits);
         }
     }
@@ -276,9 +276,11 @@ impl Drafting {
 
     /// A step took so long.
     pub(crate) fn ran(&mut self, step: &Step, took: Duration) {
-        if !self.is_assuming() {
-            self.steps_took += took;
+        if self.is_assuming() {
+            // Nobody waited for it, and beside a target at work it may have taken longer than a level that is waited for.
+            return;
         }
+        self.steps_took += took;
         if step.is_level() {
             self.levels.push((step.rows.len(), took));
         }
