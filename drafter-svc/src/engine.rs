@@ -2,6 +2,7 @@
 
 mod drafting;
 mod exits;
+mod loan;
 mod memory;
 mod past;
 mod prediction;
@@ -15,5 +16,6 @@ mod thread;
 
 pub(crate) use drafting::{Drafting, Request};
 pub(crate) use exits::{Exits, SharedTuner, Tuning};
+pub(crate) use loan::Loan;
 pub(crate) use memory::Memory;
 pub(crate) use thread::{Engine, Session};

@@ -1,13 +1,14 @@
 //! The draft model as a port of the round loop.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use espalier_proto::{Fault, FaultKind, Outcome, Party, RoundCounts};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{Limits, RoundTime};
 
-use crate::engine::{Drafting, Session};
+use crate::engine::{Drafting, Loan, Session};
 use crate::error::SequenceError;
 
 /// Rounds of plain decoding that may be under way at once.
@@ -27,6 +28,8 @@ pub(crate) struct EngineProposer {
     engine: Session,
     /// Away while the engine has it.
     drafting: Option<Box<Drafting>>,
+    /// Where it is while it is drafted ahead.
+    lent: Option<Arc<Loan>>,
     rest: Rest,
     /// When the round that drafts began.
     begun: Instant,
@@ -86,6 +89,11 @@ impl Rest {
         self.left = rounds.min(REST_ROUNDS_MAX);
     }
 
+    /// Whether the one round under way has a draft, and the next one is to have one.
+    fn is_drafting(&self) -> bool {
+        self.left == 0 && self.under_way == [false]
+    }
+
     fn lookahead(&self) -> usize {
         // Drafting needs the outcomes of all rounds before it.
         if self.left > 0 { RESTING_LOOKAHEAD } else { 1 }
@@ -97,6 +105,7 @@ impl EngineProposer {
         Self {
             engine,
             drafting: Some(drafting),
+            lent: None,
             rest: Rest::default(),
             begun: Instant::now(),
             plain: PlainRounds::default(),
@@ -130,7 +139,23 @@ impl Proposer for EngineProposer {
         Ok(proposed)
     }
 
+    fn go_ahead(&mut self, sequence: &Sequence) {
+        if !self.rest.is_drafting() {
+            return;
+        }
+        let Some(mut drafting) = self.drafting.take() else { return };
+        match drafting.go_ahead(sequence.remaining()) {
+            true => self.lent = Some(self.engine.lend(drafting)),
+            false => self.drafting = Some(drafting),
+        }
+    }
+
     async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
+        let was_ahead = self.lent.is_some();
+        if let Some(lent) = &self.lent {
+            self.drafting = Some(lent.take_back().await?);
+            self.lent = None;
+        }
         let Some(drafting) = &mut self.drafting else {
             return Err(Fault::new(Party::Drafter, FaultKind::Internal, "an outcome came while a tree was growing"));
         };
@@ -152,7 +177,11 @@ impl Proposer for EngineProposer {
             let took = RoundTime { elapsed, compute, queue, load };
             drafting.costs.lock().observe_verification(tree.len(), took);
         }
-        Ok(drafting.apply(outcome)?)
+        drafting.apply(outcome)?;
+        if was_ahead {
+            self.engine.count_ahead(drafting.is_begun());
+        }
+        Ok(())
     }
 }
 

@@ -45,6 +45,8 @@ struct Inner {
     predictors: Predictors,
     memory: Memory,
     engine: Engine,
+    /// Whether to draft from outcomes that are still to come.
+    draft_ahead: bool,
     places: Places,
     verifiers: Verifiers,
     /// What passes of the draft model cost while nothing else runs: rows and time.
@@ -104,6 +106,7 @@ impl Drafter {
             predictors,
             memory,
             engine,
+            draft_ahead: config.draft_ahead,
             places,
             verifiers: Verifiers::default(),
             levels,
@@ -124,6 +127,7 @@ impl Drafter {
             rounds: counts.rounds(),
             kv: memory.status(),
             targets: counts.targets(),
+            ahead: counts.ahead.read(),
         }
     }
 
@@ -181,7 +185,7 @@ impl Drafter {
         target: &VerifierCard,
         place: Place,
     ) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
-        let Inner { card, model, exits, predictors, memory, learned, .. } = &*self.0;
+        let Inner { card, model, exits, predictors, memory, learned, draft_ahead, .. } = &*self.0;
         let request = DraftRequest {
             cache: memory.open(model, &start.committed, start.max_tokens)?,
             committed: start.committed.clone(),
@@ -189,6 +193,7 @@ impl Drafter {
             sampling: start.sampling.clone(),
             policy: parse_policy(&start.policy)?,
             stops: start.stop_tokens.clone(),
+            ahead: *draft_ahead,
         };
         let circumstances = Circumstances {
             target: target.name.clone(),

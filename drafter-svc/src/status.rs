@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use espalier_proto::{PassCounters, RoundCounters, RoundCounts, TARGETS_MAX, TargetStatus};
+use espalier_proto::{AheadCounters, PassCounters, RoundCounters, RoundCounts, TARGETS_MAX, TargetStatus};
 use espalier_service_kit::{Gauge, Present};
 
 /// What the drafter counts. The engine's thread adds and never waits; anybody reads.
@@ -12,6 +12,8 @@ pub(crate) struct Counts {
     pub(crate) passes: Arc<PassCounters>,
     /// Sequences for which a tree is being grown.
     pub(crate) growing: Gauge,
+    /// Trees begun while others were being verified.
+    pub(crate) ahead: Arc<AheadCounters>,
     /// Of all targets.
     rounds: Arc<RoundCounters>,
     /// Of each target, by name.

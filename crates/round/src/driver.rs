@@ -116,6 +116,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
     /// Waits for the oldest round's outcome and commits it.
     async fn end_round(&mut self) -> Result<RoundReport, Fault> {
         let waiting = Instant::now();
+        self.proposer.go_ahead(&self.sequence);
         let outcome = self.verifier.outcome().await?;
         let Some(round) = self.under_way.pop_front() else {
             return Err(unasked(outcome.round));
@@ -378,6 +379,38 @@ mod tests {
             assert!(matches!(read.recv().await, Some(Ok(DrafterEvent::Round(report))) if report.round == round));
         }
         assert!(matches!(read.recv().await, Some(Ok(DrafterEvent::Finished(FinishReason::Length)))));
+    }
+
+    /// A proposer that tells what it is asked, in order.
+    struct Telling {
+        inner: Drawn,
+        told: mpsc::UnboundedSender<&'static str>,
+    }
+
+    impl Proposer for Telling {
+        async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
+            self.told.send("propose").unwrap();
+            self.inner.propose(sequence).await
+        }
+
+        fn go_ahead(&mut self, sequence: &Sequence) {
+            assert_eq!(sequence.rounds() + 1, self.inner.proposed as u64, "the outcome has not come yet");
+            self.told.send("go ahead").unwrap();
+        }
+
+        async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
+            self.told.send("observe").unwrap();
+            self.inner.observe(feedback).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_proposer_may_go_ahead_while_its_tree_is_verified() {
+        let (told, mut asked) = mpsc::unbounded_channel();
+        let inner = Drawn { trees: vec![Tree::new()], proposed: 0, observed: 0 };
+        events_of(Telling { inner, told }, Target::new(&endless_prompt(2), 2), granted(2)).await;
+        let asked: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).collect();
+        assert_eq!(asked, ["propose", "go ahead", "observe"].repeat(2));
     }
 
     #[tokio::test]

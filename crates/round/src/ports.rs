@@ -49,6 +49,10 @@ pub trait Proposer: Send {
     /// Whatever keeps the proposer from proposing; the sequence ends with it.
     fn propose(&mut self, sequence: &Sequence) -> impl Future<Output = Result<Proposed, Fault>> + Send;
 
+    /// The trees under way were handed in, and nothing is asked before the next outcome: the proposer may get on with what
+    /// it expects to be asked for then.
+    fn go_ahead(&mut self, _sequence: &Sequence) {}
+
     /// Learns what became of a proposal; called once for each, in their order.
     ///
     /// # Errors

@@ -82,6 +82,17 @@ impl Grower {
         Ok(Self::under(spec.build_for_drawn()?, spec.limits(), stops))
     }
 
+    /// One more of the policy `spec`, which is this one's, for the same sequence: for trees of rounds that may not come.
+    /// Both learn together; none where they could not.
+    pub fn another(&self, spec: &PolicySpec) -> Option<Self> {
+        if self.policy.learns_alone() {
+            return None;
+        }
+        let mut other = Self::new(spec, self.stops.clone());
+        self.experience().iter().for_each(|experience| other.build_on(experience));
+        Some(other)
+    }
+
     fn under(policy: Box<dyn Policy>, own_limits: Limits, stops: Vec<Token>) -> Self {
         Self {
             policy,
@@ -125,6 +136,17 @@ impl Grower {
         self.draft.clear();
         self.policy.begin(&RoundStart { limits: self.limits, ..*start });
         self.frontier = self.next_frontier();
+    }
+
+    /// Forgets the round that was begun, as it will not be sent.
+    pub fn abandon(&mut self) {
+        self.frontier.clear();
+        self.policy.abandon();
+    }
+
+    /// Whether nothing can follow `token`.
+    pub fn stops_at(&self, token: Token) -> bool {
+        self.stops.contains(&token)
     }
 
     /// The draft nodes to run next, in order; the first level is the root, `[0]`. `None`: the
@@ -201,7 +223,7 @@ impl Grower {
             self.draft.expanded(id, Expansion::of(candidates));
             for &candidate in &candidates.tokens()[..count] {
                 let child = self.draft.child(id, candidate);
-                self.draft.push(child, self.stops.contains(&child.token));
+                self.draft.push(child, self.stops_at(child.token));
             }
         }
     }
@@ -344,6 +366,40 @@ mod tests {
         let expected = RoundRecord { drafted: 3, verified: 3, depth: 3, accepted: 1, committed: 2 };
         assert_eq!(grower.observe(&[1], 2), expected);
         assert_eq!(grower.observe(&[], 1), RoundRecord { committed: 1, ..RoundRecord::default() });
+    }
+
+    #[test]
+    fn a_round_that_is_not_sent_leaves_nothing_behind() {
+        let round = |grower: &mut Grower, position: u64| {
+            let start = RoundStart { position, ..start(LIMITS) };
+            let probs = |node| random_probs(position, node, 6);
+            draft(grower, &start, probs)
+        };
+        let observe = |grower: &mut Grower, sent: &Proposal| {
+            let path: Vec<usize> = sent.tree.child_with(0, 0).into_iter().collect();
+            grower.observe(&path, path.len() + 1);
+        };
+        for text in all_policies() {
+            let (spec, mut one, mut other) = (parse_policy(&text).unwrap(), grower(&text, &[]), grower(&text, &[]));
+            let Some(mut aside) = one.another(&spec) else { continue };
+            for position in 0..60 {
+                let sent = round(&mut one, position);
+                assert_eq!(sent, round(&mut other, position), "{text}");
+                aside.begin_round(&RoundStart { position: position + 1000, ..start(LIMITS) });
+                if let Some(&[root]) = aside.frontier() {
+                    let candidates = Candidates::from_probs(&random_probs(position, root, 6), aside.width()).unwrap();
+                    aside.extend(&[candidates]).unwrap();
+                }
+                aside.abandon();
+                assert_eq!(aside.frontier(), None);
+                observe(&mut one, &sent);
+                observe(&mut other, &sent);
+            }
+        }
+        let learns_alone = ["beta-ts", "cali-ts", "heuristic", "eagle2,stop=heuristic", "expected-gain,ratio=0.5"];
+        for text in learns_alone {
+            assert!(grower(text, &[]).another(&parse_policy(text).unwrap()).is_none(), "{text}");
+        }
     }
 
     #[test]

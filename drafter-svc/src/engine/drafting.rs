@@ -1,5 +1,7 @@
 //! One sequence as the draft model sees it: its cache, its committed tokens, and the tree being grown.
 
+mod ahead;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,7 @@ use espalier_speculation::{
     RoundStart, Sampler, Sampling, Side, Token,
 };
 
+use self::ahead::Ahead;
 use super::exits::{Exits, Tuning};
 use super::past::Past;
 use super::prediction::Prediction;
@@ -34,6 +37,8 @@ pub(crate) struct Request {
     pub(crate) policy: PolicySpec,
     /// Tokens that end the text.
     pub(crate) stops: Vec<Token>,
+    /// Whether to draft from outcomes that are still to come, where that is possible.
+    pub(crate) ahead: bool,
 }
 
 /// A sequence. It travels to the engine's thread with each job and back with the proposal.
@@ -45,7 +50,7 @@ pub(crate) struct Drafting {
     tuning: Option<Tuning>,
     /// What a predictor says of it, where its policy makes something of that.
     prediction: Option<Prediction>,
-    /// The time of the round's steps so far, and that of each which says what a level costs, by its rows.
+    /// The time of the round's steps since it was begun, and that of each which says what a level costs, by its rows.
     pub(crate) steps_took: Duration,
     levels: Vec<(usize, Duration)>,
     committed: Vec<Token>,
@@ -64,6 +69,8 @@ pub(crate) struct Drafting {
     ran: HashMap<usize, usize>,
     /// The draft node of each node sent.
     sent: Vec<usize>,
+    /// What it takes to draft from outcomes that are still to come, where that is done.
+    ahead: Option<Ahead>,
 }
 
 impl Drafting {
@@ -86,6 +93,9 @@ impl Drafting {
             Acceptance::Coupled => Grower::new(&request.policy, stops),
             Acceptance::Rejection => Grower::for_drawn(&request.policy, stops)?,
         };
+        // Under rejection the text depends on the drafts, and those would on what was ready in time.
+        let may_go_ahead = request.ahead && request.sampling.acceptance() == Acceptance::Coupled;
+        let ahead = may_go_ahead.then(|| grower.another(&request.policy)).flatten().map(Ahead::new);
         Ok(Self {
             cache: request.cache,
             costs,
@@ -103,6 +113,7 @@ impl Drafting {
             chain: Vec::new(),
             ran: HashMap::new(),
             sent: Vec::new(),
+            ahead,
         })
     }
 
@@ -114,6 +125,7 @@ impl Drafting {
     /// Has the policy learn together with that of other sequences.
     pub(crate) fn build_on(&mut self, experience: &Experience) {
         self.grower.build_on(experience);
+        self.ahead.iter_mut().for_each(|ahead| ahead.build_on(experience));
     }
 
     /// Has the thresholds of the exits tuned from now on.
@@ -143,13 +155,20 @@ impl Drafting {
         }
     }
 
-    /// Starts a round.
+    /// Starts a round, or goes on with it where it was started ahead.
     pub(crate) fn begin(&mut self, limits: Limits) {
         self.steps_took = Duration::ZERO;
-        self.levels.clear();
+        let begun_ahead = self.ahead.as_mut().is_some_and(Ahead::take_begun);
         if let Some(tuning) = &mut self.tuning {
-            tuning.begin_round(&mut self.exits, limits.max_depth == 0);
+            tuning.begin_round(&mut self.exits, begun_ahead || limits.max_depth == 0);
         }
+        self.levels.clear();
+        if !begun_ahead {
+            self.begin_tree(limits);
+        }
+    }
+
+    fn begin_tree(&mut self, limits: Limits) {
         let position = self.committed.len() as u64 - 1;
         let start =
             RoundStart { costs: self.costs.lock().costs(), limits, position, seed: self.sampler.sampling().seed() };
@@ -163,18 +182,28 @@ impl Drafting {
         self.past.reaches(self.committed.len().saturating_sub(1))
     }
 
+    /// Whether the tree of the round that was begun is grown.
+    pub(crate) fn is_grown(&self) -> bool {
+        self.grower.frontier().is_none()
+    }
+
     /// What to run next; nothing when the tree is grown.
     pub(crate) fn next(&self) -> Option<Step> {
-        let frontier = self.grower.frontier()?;
-        let step = match self.chain.is_empty() {
-            true => self.first_level(),
-            false => Step::of_rows(frontier.iter().filter_map(|&id| self.row(id)).collect(), Logits::All),
+        let step = match self.grower.frontier() {
+            None if self.lacks_token() => self.first_level(),
+            None => return None,
+            Some([0]) => self.first_level(),
+            Some(frontier) => Step::of_rows(frontier.iter().filter_map(|&id| self.row(id)).collect(), Logits::All),
         };
         (self.cache.room() >= step.len()).then_some(step)
     }
 
     /// The root runs after what of the committed positions before it has not been read yet: the first level.
     fn first_level(&self) -> Step {
+        if let (Some(&token), Some(&last)) = (self.committed.last(), self.chain.last()) {
+            // All positions before it were run ahead.
+            return Step::of_rows(vec![Row { token, parent: Some(last) }], Logits::Last);
+        }
         let (states, more) = self.past.unread_states(PREFILL_ROWS_MAX);
         let tokens = self.past.unread_tokens(&self.committed, self.cache.committed());
         let (rows, logits) = match tokens {
@@ -207,8 +236,11 @@ impl Drafting {
         match step.logits {
             Logits::None => self.cache.keep_path(&rows.collect::<Vec<_>>())?,
             Logits::Last => {
-                self.chain = rows.collect();
-                self.extend(&[0], answers)?;
+                self.chain.extend(rows);
+                match self.lacks_token() {
+                    true => self.assume_token(&answers.logits(0)[..self.vocab])?,
+                    false => self.extend(&[0], answers)?,
+                }
             }
             Logits::All => {
                 let frontier = self.grower.frontier().unwrap_or_default().to_vec();
@@ -250,6 +282,10 @@ impl Drafting {
 
     /// A step took so long.
     pub(crate) fn ran(&mut self, step: &Step, took: Duration) {
+        if self.is_assuming() {
+            // Nobody waited for it, and beside a target at work it may have taken longer than a level that is waited for.
+            return;
+        }
         self.steps_took += took;
         if step.is_level() {
             self.levels.push((step.rows.len(), took));
@@ -291,6 +327,9 @@ impl Drafting {
 
     /// Commits what the target made of the last proposal.
     pub(crate) fn apply(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
+        if self.was_assumed(outcome) {
+            return self.past.commit(outcome);
+        }
         let mut keep = std::mem::take(&mut self.chain);
         let ran = outcome.path.iter().map_while(|node| self.ran.get(self.sent.get(node.checked_sub(1)?)?));
         keep.extend(ran);

@@ -146,7 +146,15 @@ impl Bench {
         let policy = parse_policy(policy).unwrap();
         let sampling = Sampling::greedy();
         let cache = self.memory.open(&self.model, committed, 64).unwrap();
-        let request = Request { committed: committed.to_vec(), cache, generated: 0, sampling, policy, stops: vec![] };
+        let request = Request {
+            committed: committed.to_vec(),
+            cache,
+            generated: 0,
+            sampling,
+            policy,
+            stops: vec![],
+            ahead: true,
+        };
         let vocab = self.model.decoder().config().vocab;
         let costs = SharedCosts::new(CostModel::default());
         Box::new(Drafting::new(&self.model, (self.exits.clone(), vocab), request, costs).unwrap())

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use espalier_proto::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
-    SystemStatus, TargetStatus, VerifierStatus,
+    AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
+    ServiceState, SystemStatus, TargetStatus, VerifierStatus,
 };
 
 /// What so many rounds come to.
@@ -28,7 +28,8 @@ pub(super) fn system(uptime_ms: u64, rounds: u64) -> SystemStatus {
         rounds,
     };
     let verifier = VerifierStatus { process, sequences, trees_waiting: 2, passes, rounds, kv };
-    let drafter = DrafterStatus { process, sequences, trees_growing: 2, passes, rounds, kv, targets };
+    let ahead = AheadCounts { begun: rounds.rounds, used: rounds.rounds / 2 };
+    let drafter = DrafterStatus { process, sequences, trees_growing: 2, passes, rounds, kv, targets, ahead };
     SystemStatus {
         gateway,
         verifiers: vec![state("http://127.0.0.1:50071", "medium", verifier)],

@@ -154,18 +154,14 @@ impl Round {
 }
 
 impl ExpectedGain {
-    /// Estimates the nodes of the newest level, and learns what follows those they came from.
+    /// Estimates the nodes of the newest level.
     fn read_level(&mut self, draft: &Draft) {
-        let mut known = self.known.lock();
+        let known = self.known.lock();
         for id in self.round.nodes.len() + 1..=draft.len() {
             let Some(node) = draft.node(id) else { break };
             let first = self.round.nodes.last().is_none_or(|before| before.parent != node.parent);
             let above = self.round.chance(node.parent);
             let chance = above * known.acceptance.chance(node.depth - 1, node.prob, first);
-            if first {
-                known.followers.expanded(node.depth - 1, above);
-            }
-            known.followers.followed(node.depth - 1, above, (node.prob, first));
             self.round.nodes.push(Estimate {
                 parent: node.parent,
                 depth: node.depth,
@@ -175,6 +171,18 @@ impl ExpectedGain {
                 sent: false,
             });
             self.round.worth.offer(chance, id);
+        }
+    }
+
+    /// Learns what follows the nodes of this round that were run.
+    fn learn_followers(&self) {
+        let followers = &mut self.known.lock().followers;
+        for &Estimate { parent, depth, prob, first, .. } in &self.round.nodes {
+            let above = self.round.chance(parent);
+            if first {
+                followers.expanded(depth - 1, above);
+            }
+            followers.followed(depth - 1, above, (prob, first));
         }
     }
 
@@ -293,6 +301,7 @@ impl Policy for ExpectedGain {
 
     fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         self.read_level(draft);
+        self.learn_followers();
         let least = if self.round.probe { draft.levels() } else { 0 };
         let kept = self.round.worth.best(least);
         for &id in &kept {
@@ -315,6 +324,16 @@ impl Policy for ExpectedGain {
         known.probing.drafted(if self.round.probe { lost } else { 0.0 });
         known.followers.fade();
         self.learn(&mut known, path, round.committed > path.len());
+    }
+
+    fn abandon(&mut self) {
+        if std::mem::take(&mut self.round.probe) {
+            self.known.lock().probing.put_off();
+        }
+    }
+
+    fn learns_alone(&self) -> bool {
+        self.fixed_ratio.is_some()
     }
 
     fn rest(&self) -> usize {

@@ -120,6 +120,14 @@ pub trait Policy: Send {
     /// root (excluded) downwards. Tokens cut off by a stop are in neither.
     fn observe(&mut self, _round: &RoundRecord, _path: &[usize]) {}
 
+    /// The round that was begun will not be sent: what it took from other rounds is given back.
+    fn abandon(&mut self) {}
+
+    /// Whether it learns something of its sequence that [`Self::experience`] does not share.
+    fn learns_alone(&self) -> bool {
+        false
+    }
+
     /// For how many rounds it need not be asked again, after it chose not to draft in this one.
     fn rest(&self) -> usize {
         REST

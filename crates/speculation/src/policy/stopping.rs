@@ -155,6 +155,14 @@ impl Policy for Stopped {
         self.test.observe(&RoundRecord { drafted: round.depth, ..*round });
     }
 
+    fn abandon(&mut self) {
+        self.tree.abandon();
+    }
+
+    fn learns_alone(&self) -> bool {
+        self.tree.learns_alone() || self.test.learns()
+    }
+
     fn rest(&self) -> usize {
         self.tree.rest()
     }

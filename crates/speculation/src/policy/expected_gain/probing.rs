@@ -30,6 +30,11 @@ impl Probing {
         due
     }
 
+    /// The probe under way is not made after all.
+    pub(super) fn put_off(&mut self) {
+        self.idle = self.wait;
+    }
+
     /// Rounds until the next probe, if the one under way has no draft.
     pub(super) fn rest(&self) -> usize {
         self.wait.saturating_sub(self.idle + 1)
@@ -88,6 +93,8 @@ mod tests {
             probing.idle();
         }
         assert!(probing.begin_if_due() && !probing.begin_if_due());
+        probing.put_off();
+        assert!(probing.begin_if_due());
     }
 
     #[test]
