@@ -11,8 +11,12 @@ use espalier_speculation::{Limits, RoundTime};
 use crate::engine::{Drafting, Loan, Session};
 use crate::error::SequenceError;
 
-/// Rounds of plain decoding that may be under way at once.
-const RESTING_LOOKAHEAD: usize = 4;
+/// Tokens that the target is asked for at once while the model rests. Each message there and back costs both processors and
+/// the network, and while many sequences rest this is all that a drafter costs.
+const PLAIN_SPAN: usize = 4;
+
+/// Spans that may be under way at once: the target always finds the next one waiting.
+const RESTING_LOOKAHEAD: usize = 2;
 
 /// The longest rest: costs change, and the policy is to hear of it.
 const REST_ROUNDS_MAX: usize = 64;
@@ -51,9 +55,9 @@ impl PlainRounds {
         self.begun.get_or_insert_with(Instant::now);
     }
 
-    /// One ended; gives what they took on average, once there are enough of them.
-    fn end(&mut self) -> Option<Duration> {
-        self.ended += 1;
+    /// So many ended; gives what they took on average, once there are enough of them.
+    fn end(&mut self, rounds: usize) -> Option<Duration> {
+        self.ended += rounds as u32;
         let begun = self.begun.filter(|_| self.ended >= PLAIN_ROUNDS)?;
         let mean = begun.elapsed() / self.ended;
         *self = Self { begun: Some(Instant::now()), ended: 0 };
@@ -66,21 +70,23 @@ impl PlainRounds {
 struct Rest {
     /// Rounds of plain decoding still to begin.
     left: usize,
-    /// For each round whose outcome is still to come, oldest first: whether it is one of plain decoding.
+    /// For each proposal whose outcome is still to come, oldest first: whether it is one of plain decoding.
     under_way: VecDeque<bool>,
 }
 
 impl Rest {
-    /// Whether the next round is one of plain decoding, as it is where nothing `can_draft`; counts it as begun.
-    fn begin_round(&mut self, can_draft: bool) -> bool {
+    /// How many rounds of plain decoding are to be proposed together, if any: one where nothing `can_draft`. Counts them as
+    /// begun.
+    fn begin_rounds(&mut self, can_draft: bool) -> Option<usize> {
         let plain = self.left > 0 || !can_draft;
-        self.left = self.left.saturating_sub(1);
+        let span = self.left.clamp(1, PLAIN_SPAN);
+        self.left = self.left.saturating_sub(span);
         self.under_way.push_back(plain);
-        plain
+        plain.then_some(span)
     }
 
-    /// Whether the oldest round under way was one of plain decoding; counts it as ended.
-    fn end_round(&mut self) -> bool {
+    /// Whether the oldest proposal under way was one of plain decoding; counts it as ended.
+    fn end_rounds(&mut self) -> bool {
         self.under_way.pop_front().unwrap_or(false)
     }
 
@@ -120,10 +126,10 @@ impl Proposer for EngineProposer {
 
     async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
         let mut drafting = self.drafting.take().ok_or(SequenceError::Stopped)?;
-        if self.rest.begin_round(drafting.can_draft()) {
+        if let Some(rounds) = self.rest.begin_rounds(drafting.can_draft()) {
             self.drafting = Some(drafting);
             self.plain.begin();
-            return Ok(Proposed::default());
+            return Ok(Proposed::plain(rounds.min(sequence.remaining())));
         }
         self.begun = Instant::now();
         // A path of `d` nodes commits `d + 1` tokens.
@@ -161,8 +167,8 @@ impl Proposer for EngineProposer {
         };
         let Feedback { tree, outcome } = *feedback;
         self.engine.count(&counts(feedback));
-        if self.rest.end_round() {
-            if let Some(took) = self.plain.end() {
+        if self.rest.end_rounds() {
+            if let Some(took) = self.plain.end(outcome.passes()) {
                 drafting.costs.lock().observe_plain(took, outcome.load);
             }
             return Ok(drafting.append(outcome)?);
@@ -187,8 +193,9 @@ impl Proposer for EngineProposer {
 
 /// What a round adds to the counts besides what was drafted, which counts at once.
 fn counts(Feedback { tree, outcome }: &Feedback<'_>) -> RoundCounts {
-    let [verified, accepted, tokens] = [tree.len(), outcome.accepted(), outcome.tokens.len()].map(|count| count as u64);
-    RoundCounts { rounds: 1, drafted: 0, verified, accepted, tokens }
+    let [rounds, verified, accepted, tokens] =
+        [outcome.passes(), tree.len(), outcome.accepted(), outcome.tokens.len()].map(|count| count as u64);
+    RoundCounts { rounds, drafted: 0, verified, accepted, tokens }
 }
 
 #[cfg(test)]
@@ -196,35 +203,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rest_looks_ahead_and_ends() {
+    fn a_rest_asks_for_several_tokens_at_once_looks_ahead_and_ends() {
         let mut rest = Rest::default();
-        for (wanted, expected) in [(1, 1), (9, 9), (1000, REST_ROUNDS_MAX)] {
-            assert_eq!((rest.begin_round(true), rest.lookahead()), (false, 1));
+        for (wanted, spans) in [(1, vec![1]), (9, vec![4, 4, 1]), (1000, vec![4; REST_ROUNDS_MAX / 4])] {
+            assert_eq!((rest.begin_rounds(true), rest.lookahead()), (None, 1));
             rest.begin(wanted);
-            for _ in 0..expected {
+            for span in spans {
                 assert_eq!(rest.lookahead(), RESTING_LOOKAHEAD);
-                assert!(rest.begin_round(true));
+                assert_eq!(rest.begin_rounds(true), Some(span));
             }
         }
-        assert!(!rest.begin_round(true));
+        assert_eq!(rest.begin_rounds(true), None);
     }
 
     #[test]
     fn outcomes_of_rests_are_told_from_those_of_trees() {
         let mut rest = Rest::default();
-        rest.begin_round(true);
-        rest.begin(2);
-        assert!(!rest.end_round(), "the empty tree that the policy chose");
-        rest.begin_round(true);
-        rest.begin_round(true);
-        assert!(rest.end_round() && rest.end_round() && !rest.end_round());
+        rest.begin_rounds(true);
+        rest.begin(5);
+        assert!(!rest.end_rounds(), "the empty tree that the policy chose");
+        rest.begin_rounds(true);
+        rest.begin_rounds(true);
+        assert!(rest.end_rounds() && rest.end_rounds() && !rest.end_rounds());
     }
 
     #[test]
     fn who_cannot_draft_yet_decodes_plainly_and_looks_no_further_ahead() {
         let mut rest = Rest::default();
-        assert!(rest.begin_round(false) && rest.end_round());
+        assert!(rest.begin_rounds(false) == Some(1) && rest.end_rounds());
         assert_eq!(rest.lookahead(), 1);
-        assert!(!rest.begin_round(true));
+        assert_eq!(rest.begin_rounds(true), None);
     }
 }

@@ -12,11 +12,17 @@ use crate::pb::verify_request::Message as Up;
 pub struct NumberedTree {
     /// Counts from 0 within a stream.
     pub round: u64,
-    /// The candidates; none asks for one token of the target's own.
+    /// The candidates; none asks for tokens of the target's own.
     pub tree: CandidateTree,
+    /// So many tokens of the target's own beyond one, each decided in a pass after the one before; 0 where there are
+    /// candidates.
+    pub further: usize,
 }
 
 impl NumberedTree {
+    /// The most further tokens that one tree may ask for.
+    pub const FURTHER_MAX: usize = 15;
+
     /// Reads a message that is not the first of its stream; `acceptance` is what the first one asked for.
     ///
     /// # Errors
@@ -28,18 +34,20 @@ impl NumberedTree {
             Up::Open(_) => return Err(WireError::Order { expected: "a tree", found: "an open" }),
         };
         let tree = Tree::parse(bounds, &wire.tokens, &wire.parents, &wire.probs)?;
-        let tree = match acceptance {
+        let tree: CandidateTree = match acceptance {
             Acceptance::Coupled => {
                 check_length("drawn_from", wire.drawn_from.len(), 0)?;
                 tree.into()
             }
             Acceptance::Rejection => read_drawn(tree, wire.drawn_from, bounds.vocab)?.into(),
         };
-        Ok(Self { round: wire.round, tree })
+        let further = wire.further as usize;
+        check_length("further", further, if tree.tree().is_empty() { Self::FURTHER_MAX } else { 0 })?;
+        Ok(Self { round: wire.round, tree, further })
     }
 
-    /// The message that carries `candidates` as the tree of `round`.
-    pub fn write(round: u64, candidates: &CandidateTree) -> pb::VerifyRequest {
+    /// The message that carries `candidates` as the tree of `round`, or asks for `further` tokens where there are none.
+    pub fn write(round: u64, candidates: &CandidateTree, further: usize) -> pb::VerifyRequest {
         let nodes = candidates.tree().nodes();
         let drawn_from = match candidates {
             CandidateTree::Ranked(_) => Vec::new(),
@@ -51,6 +59,7 @@ impl NumberedTree {
             parents: nodes.iter().map(|node| wire_count(node.parent)).collect(),
             probs: nodes.iter().map(|node| node.prob).collect(),
             drawn_from,
+            further: wire_count(further),
         };
         pb::VerifyRequest { message: Some(Up::Tree(tree)) }
     }
@@ -125,16 +134,26 @@ mod tests {
             (drawn(), Acceptance::Rejection),
             (DrawnTree::trunk(&Tree::new()).into(), Acceptance::Rejection),
         ] {
-            let wire = NumberedTree::write(9, &tree);
-            assert_eq!(read(wire, acceptance), Ok(NumberedTree { round: 9, tree }));
+            let wire = NumberedTree::write(9, &tree, 0);
+            assert_eq!(read(wire, acceptance), Ok(NumberedTree { round: 9, tree, further: 0 }));
         }
     }
 
     #[test]
     fn plain_rounds_look_the_same_whatever_the_acceptance() {
-        let plain = NumberedTree::write(3, &CandidateTree::default());
-        assert_eq!(plain, NumberedTree::write(3, &DrawnTree::trunk(&Tree::new()).into()));
-        assert!(matches!(read(plain, Acceptance::Rejection).unwrap().tree, CandidateTree::Drawn(_)));
+        let plain = NumberedTree::write(3, &CandidateTree::default(), 4);
+        assert_eq!(plain, NumberedTree::write(3, &DrawnTree::trunk(&Tree::new()).into(), 4));
+        let read = read(plain, Acceptance::Rejection).unwrap();
+        assert!(matches!(read, NumberedTree { tree: CandidateTree::Drawn(_), further: 4, .. }));
+    }
+
+    #[test]
+    fn further_tokens_are_bounded_and_follow_no_candidates() {
+        let refusal = |tree: CandidateTree, further| {
+            read(NumberedTree::write(0, &tree, further), Acceptance::Coupled).unwrap_err().to_string()
+        };
+        assert_eq!(refusal(CandidateTree::default(), 16), "further is 16, beyond the limit of 15");
+        assert_eq!(refusal(tree().into(), 1), "further is 1, beyond the limit of 0");
     }
 
     #[test]
@@ -146,7 +165,7 @@ mod tests {
 
     /// Why the drawn tree is refused with these distributions instead of its own.
     fn refusal(drawn_from: Vec<pb::DraftDistribution>) -> String {
-        let Some(Up::Tree(tree)) = NumberedTree::write(0, &drawn()).message else { panic!("no tree") };
+        let Some(Up::Tree(tree)) = NumberedTree::write(0, &drawn(), 0).message else { panic!("no tree") };
         let wire = pb::VerifyRequest { message: Some(Up::Tree(pb::CandidateTree { drawn_from, ..tree })) };
         read(wire, Acceptance::Rejection).unwrap_err().to_string()
     }
@@ -187,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_tree_for_the_other_acceptance_is_refused() {
-        let refusal = |tree, acceptance| read(NumberedTree::write(0, &tree), acceptance).unwrap_err().to_string();
+        let refusal = |tree, acceptance| read(NumberedTree::write(0, &tree, 0), acceptance).unwrap_err().to_string();
         assert_eq!(refusal(drawn(), Acceptance::Coupled), "drawn_from is 2, beyond the limit of 0");
         assert_eq!(refusal(tree().into(), Acceptance::Rejection), "node 0 has children, but no draft distribution");
     }
@@ -216,6 +235,7 @@ mod tests {
                 parents: nodes.iter().map(|&(parent, _)| parent).collect(),
                 probs: vec![0.5; nodes.len()],
                 drawn_from,
+                further: 0,
             };
             let wire = pb::VerifyRequest { message: Some(Up::Tree(tree)) };
             if let Ok(NumberedTree { tree, .. }) = read(wire, Acceptance::Rejection) {
@@ -223,7 +243,7 @@ mod tests {
                 for node in drawn.tree().nodes() {
                     prop_assert!(drawn.q(node.parent).unwrap().prob(node.token) > 0.0);
                 }
-                let again = read(NumberedTree::write(0, &tree), Acceptance::Rejection).unwrap().tree;
+                let again = read(NumberedTree::write(0, &tree, 0), Acceptance::Rejection).unwrap().tree;
                 prop_assert_eq!(again.tree(), tree.tree());
             }
         }

@@ -10,6 +10,7 @@ use crate::common::{
 };
 use crate::error::WireError;
 use crate::hidden_states::{HiddenStates, Tap};
+use crate::numbered_tree::NumberedTree;
 use crate::pb;
 use crate::pb::verify_request::Message as Up;
 use crate::pb::verify_response::Message as Down;
@@ -89,17 +90,17 @@ pub struct Outcome {
     pub round: u64,
     /// The nodes accepted and committed, root side first.
     pub path: Vec<usize>,
-    /// The tokens committed: those of `path`, then at most one of the target's own.
+    /// The tokens committed: those of `path`, then at most one of the target's own, or several where there is no path.
     pub tokens: Vec<Token>,
     /// One for each of them, or none if they were not asked for.
     pub logprobs: Vec<Logprobs>,
     /// Set when the sequence ends here.
     pub finish: Option<FinishReason>,
-    /// Time the forward pass took.
+    /// Time the forward pass took, or all passes together.
     pub compute: Duration,
-    /// Time the tree waited for it.
+    /// Time the tree waited for it, or for all of them.
     pub queue: Duration,
-    /// With whom the tree shared that pass; all 0 if the verifier does not say.
+    /// With whom the tree shared the last pass; all 0 if the verifier does not say.
     pub load: PassLoad,
     /// The hidden states of positions in a row that became known with it, if they were asked for.
     pub states: Option<HiddenStates>,
@@ -109,6 +110,11 @@ impl Outcome {
     /// How many of the tokens were drafted; they come first.
     pub fn accepted(&self) -> usize {
         self.path.len()
+    }
+
+    /// How many forward passes of the target it took: tokens of its own that follow each other take one each.
+    pub fn passes(&self) -> usize {
+        if self.path.is_empty() { self.tokens.len() } else { 1 }
     }
 
     /// The states that there is no room for, and the outcome with the others.
@@ -186,7 +192,7 @@ fn write_outcome(outcome: Outcome) -> pb::Outcome {
 }
 
 /// Reads an outcome: its path runs downwards, and its tokens are those of the
-/// path and at most one more, which only the end of the sequence may cut off.
+/// path and one more, which only the end of the sequence may cut off, or several where there is no path.
 fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
     let finish = read_finish(wire.finish)?;
     if wire.tokens.is_empty() {
@@ -196,7 +202,8 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
     let whole = match own {
         Some(1) => true,
         Some(0) => finish.is_some(),
-        _ => false,
+        Some(own) => wire.path.is_empty() && own <= 1 + NumberedTree::FURTHER_MAX,
+        None => false,
     };
     let downwards = wire.path.is_sorted_by(|above, below| above < below) && !wire.path.contains(&0);
     if !whole || !downwards {
@@ -223,7 +230,6 @@ mod tests {
     use espalier_speculation::{Acceptance, CandidateTree, Penalties, Shaping, TreeBounds};
 
     use super::*;
-    use crate::NumberedTree;
     use crate::hidden_states::STATES_BYTES_MAX;
     use crate::verifier_card::tests::card;
 
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_stream_has_an_order() {
-        let tree = NumberedTree::write(0, &CandidateTree::default());
+        let tree = NumberedTree::write(0, &CandidateTree::default(), 0);
         let refusal = Open::read(tree, &card()).unwrap_err().to_string();
         assert_eq!(refusal, "a tree came where an open was expected");
         assert!(NumberedTree::read(open().into(), &TREE, Acceptance::Coupled).is_err());
@@ -284,12 +290,15 @@ mod tests {
         let logprobs = |chosen| Logprobs { chosen, top: vec![(9, -0.25), (4, -1.5)] };
         let explained = Outcome { logprobs: [-1.5, -2.0, 0.0].map(logprobs).to_vec(), ..outcome() };
         let finished = Outcome { path: vec![2], tokens: vec![4], finish: Some(FinishReason::Stop), ..outcome() };
+        let plain = Outcome { path: vec![], tokens: (0..16).collect(), ..outcome() };
+        assert_eq!([outcome().passes(), finished.passes(), plain.passes()], [1, 1, 16]);
         for event in [
             VerifierEvent::Opened { reused_prefix: 12 },
             VerifierEvent::States(states(0, 2)),
             VerifierEvent::Outcome(outcome()),
             VerifierEvent::Outcome(explained),
             VerifierEvent::Outcome(finished),
+            VerifierEvent::Outcome(plain),
         ] {
             assert_eq!(VerifierEvent::try_from(pb::VerifyResponse::from(event.clone())), Ok(event));
         }
@@ -327,6 +336,7 @@ mod tests {
             Outcome { tokens: vec![], path: vec![], ..outcome() },
             Outcome { tokens: vec![5, 6], ..outcome() },
             Outcome { tokens: vec![5, 6, 7, 8], ..outcome() },
+            Outcome { path: vec![], tokens: (0..17).collect(), ..outcome() },
             Outcome { path: vec![3, 1], ..outcome() },
             Outcome { path: vec![0, 1], ..outcome() },
         ];

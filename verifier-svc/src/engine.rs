@@ -13,10 +13,12 @@ mod thread;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, Workspace};
 use espalier_proto::{NumberedTree, Open, Places, VerifierEvent};
 use espalier_service_kit::Present;
+use espalier_speculation::{Logprobs, Token};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -59,9 +61,21 @@ struct Opening {
 /// A tree on its way in.
 struct Job {
     numbered: NumberedTree,
+    /// When it arrived, or was last run.
     arrived: Instant,
     /// Counts it as waiting until it is answered or dropped.
     waiting: Present,
+    /// Of the tokens that it asks for, those that were decided, and what that took.
+    decided: Decided,
+}
+
+/// Tokens of the target's own that are still to be told.
+#[derive(Default)]
+struct Decided {
+    tokens: Vec<Token>,
+    logprobs: Vec<Logprobs>,
+    compute: Duration,
+    queue: Duration,
 }
 
 /// A model with all that it runs in.
@@ -147,7 +161,7 @@ impl Session {
         }
         self.next_round += 1;
         let waiting = self.counts.waiting.enter();
-        self.send(Command::Verify(self.key, Job { numbered, arrived: Instant::now(), waiting }))
+        self.send(Command::Verify(self.key, Job { numbered, arrived: Instant::now(), waiting, decided: Decided::default() }))
     }
 
     fn send(&self, command: Command) -> Result<(), VerifierError> {

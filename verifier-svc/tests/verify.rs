@@ -262,7 +262,7 @@ async fn what_cannot_be_opened_is_refused_with_the_reason() {
 async fn a_tree_out_of_order_or_too_large_ends_the_stream_with_the_reason() {
     let channel = start(&["--tree-nodes-max", "2"]).await;
     let mut verifier = opened(&channel, open(1, &[1, 3], 5)).await.unwrap();
-    verifier.submit(1, &CandidateTree::default()).await.unwrap();
+    verifier.submit(1, &Proposed::default()).await.unwrap();
     let fault = verifier.outcome().await.unwrap_err();
     assert_eq!(fault.message, "the tree of round 1 came where round 0 is next");
 
@@ -271,7 +271,7 @@ async fn a_tree_out_of_order_or_too_large_ends_the_stream_with_the_reason() {
     for token in 0..3 {
         tree.push(0, token, 0.5).unwrap();
     }
-    verifier.submit(0, &tree.into()).await.unwrap();
+    verifier.submit(0, &Proposed::whole(tree)).await.unwrap();
     let fault = verifier.outcome().await.unwrap_err();
     assert_eq!(fault.message, "a tree of 3 nodes exceeds the limit of 2");
     assert_eq!(fault.kind, FaultKind::BadInput);
@@ -324,7 +324,7 @@ async fn a_sequence_that_is_opened_again_goes_on_there() {
     let Golden { prompt, answer } = golden(1).remove(0);
     let mut first = opened(&channel, open(1, &prompt, answer.len())).await.unwrap();
     assert_eq!(first.reused_prefix(), 0);
-    first.submit(0, &CandidateTree::default()).await.unwrap();
+    first.submit(0, &Proposed::default()).await.unwrap();
     let token = first.outcome().await.unwrap().tokens[0];
     assert_eq!(token, answer[0]);
 
@@ -376,7 +376,7 @@ async fn by_rejection_a_tree_is_cut_where_the_context_ends_and_logprobs_come_wit
     for node in 0..20 {
         guesses.push(node, 5, 1.0).unwrap();
     }
-    verifier.submit(0, &DrawnTree::trunk(&guesses).into()).await.unwrap();
+    verifier.submit(0, &Proposed::whole(DrawnTree::trunk(&guesses))).await.unwrap();
     let outcome = verifier.outcome().await.unwrap();
     assert!((1..=8).contains(&outcome.tokens.len()));
     assert_eq!(outcome.logprobs.len(), outcome.tokens.len());
@@ -403,7 +403,7 @@ async fn a_tree_that_does_not_suit_the_acceptance_ends_the_stream_with_the_reaso
         (open(3, &[1, 3], 5), honest, "drawn_from is 1, beyond the limit of 0"),
     ] {
         let mut verifier = opened(&channel, open).await.unwrap();
-        verifier.submit(0, &tree).await.unwrap();
+        verifier.submit(0, &Proposed::whole(tree)).await.unwrap();
         let fault = verifier.outcome().await.unwrap_err();
         assert_eq!((fault.message.as_str(), fault.kind), (reason, FaultKind::BadInput));
     }

@@ -108,7 +108,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         let begun = Instant::now();
         let proposed = self.proposer.propose(&self.sequence).await?;
         let draft = begun.elapsed();
-        self.verifier.submit(round, &proposed.tree).await?;
+        self.verifier.submit(round, &proposed).await?;
         self.under_way.push_back(Round { proposed, draft });
         Ok(())
     }
@@ -121,8 +121,8 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         let Some(round) = self.under_way.pop_front() else {
             return Err(unasked(outcome.round));
         };
+        self.sequence.apply(&round.proposed, &outcome)?;
         let tree = round.proposed.tree.tree();
-        self.sequence.apply(tree, &outcome)?;
         let feedback = Feedback { tree, outcome: &outcome };
         let waited = waiting.elapsed();
         self.proposer.observe(&feedback).await?;
@@ -157,7 +157,7 @@ mod tests {
 
     use espalier_proto::{Grant, Outcome};
     use espalier_speculation::{
-        Acceptance, CandidateTree, FinishReason, NgramLimits, PassLoad, Token, Tree, commit, walk,
+        Acceptance, FinishReason, NgramLimits, PassLoad, Token, Tree, commit, walk,
     };
     use proptest::prelude::*;
 
@@ -212,8 +212,15 @@ mod tests {
     }
 
     impl Verifier for Target {
-        async fn submit(&mut self, round: u64, tree: &CandidateTree) -> Result<(), Fault> {
-            let outcome = self.verify(round, tree.tree());
+        async fn submit(&mut self, round: u64, proposed: &Proposed) -> Result<(), Fault> {
+            let mut outcome = self.verify(round, proposed.tree.tree());
+            for _ in 0..proposed.further {
+                if outcome.finish.is_none() {
+                    let next = self.verify(round, &Tree::new());
+                    outcome.tokens.extend(next.tokens);
+                    outcome.finish = next.finish;
+                }
+            }
             self.outcomes.push_back(outcome);
             Ok(())
         }
@@ -237,7 +244,7 @@ mod tests {
         async fn propose(&mut self, _: &Sequence) -> Result<Proposed, Fault> {
             let tree = self.trees[self.proposed % self.trees.len()].clone();
             self.proposed += 1;
-            Ok(Proposed::whole(tree))
+            Ok(if tree.is_empty() { Proposed::plain(self.proposed % 5) } else { Proposed::whole(tree) })
         }
 
         async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use espalier_proto::{Fault, Outcome};
+use espalier_proto::{Fault, NumberedTree, Outcome};
 use espalier_speculation::{CandidateTree, Tree};
 
 use crate::sequence::Sequence;
@@ -10,9 +10,11 @@ use crate::sequence::Sequence;
 /// A tree to be verified.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Proposed {
-    /// The candidates; none asks for one token of the target's own. Where the sequence is verified by rejection they
+    /// The candidates; none asks for tokens of the target's own. Where the sequence is verified by rejection they
     /// are drawn.
     pub tree: CandidateTree,
+    /// Where there are no candidates: tokens of the target's own beyond one, at most [`NumberedTree::FURTHER_MAX`].
+    pub further: usize,
     /// Nodes drafted to get there, before any were dropped.
     pub drafted: usize,
 }
@@ -21,7 +23,12 @@ impl Proposed {
     /// A tree that took no more drafting than its own nodes.
     pub fn whole(tree: impl Into<CandidateTree>) -> Self {
         let tree = tree.into();
-        Self { drafted: tree.tree().len(), tree }
+        Self { drafted: tree.tree().len(), further: 0, tree }
+    }
+
+    /// No tree, but `tokens` of the target's own, as far as one proposal may ask for so many; at least one.
+    pub fn plain(tokens: usize) -> Self {
+        Self { further: tokens.saturating_sub(1).min(NumberedTree::FURTHER_MAX), ..Self::default() }
     }
 }
 
@@ -64,11 +71,11 @@ pub trait Proposer: Send {
 ///
 /// It is split in two so that several trees can be under way.
 pub trait Verifier: Send {
-    /// Hands in the tree of `round`; rounds count from 0 without gaps.
+    /// Hands in what is proposed for `round`; rounds count from 0 without gaps.
     ///
     /// # Errors
     /// The verifier cannot be reached, or refuses.
-    fn submit(&mut self, round: u64, tree: &CandidateTree) -> impl Future<Output = Result<(), Fault>> + Send;
+    fn submit(&mut self, round: u64, proposed: &Proposed) -> impl Future<Output = Result<(), Fault>> + Send;
 
     /// The next outcome, in the order of the trees. Where hidden states were asked for, those of all positions before
     /// its last token have come with it and the outcomes before.

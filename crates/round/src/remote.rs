@@ -2,14 +2,13 @@
 
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{Fault, FaultKind, NumberedTree, Open, Outcome, Party, VerifierEvent, pb};
-use espalier_speculation::CandidateTree;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Streaming};
 
-use crate::ports::Verifier;
+use crate::ports::{Proposed, Verifier};
 use crate::states::States;
 
 /// Messages that may wait on their way to the verifier before `submit` waits.
@@ -67,9 +66,9 @@ fn unexpected(what: &str) -> Fault {
 }
 
 impl Verifier for RemoteVerifier {
-    async fn submit(&mut self, round: u64, tree: &CandidateTree) -> Result<(), Fault> {
+    async fn submit(&mut self, round: u64, proposed: &Proposed) -> Result<(), Fault> {
         // A stream that takes no more has ended; why, the next outcome tells.
-        let _ = self.up.send(NumberedTree::write(round, tree)).await;
+        let _ = self.up.send(NumberedTree::write(round, &proposed.tree, proposed.further)).await;
         Ok(())
     }
 

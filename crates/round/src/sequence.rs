@@ -1,7 +1,9 @@
 //! A sequence as the round loop sees it: what is committed and what may follow.
 
 use espalier_proto::{Fault, FaultKind, Outcome, Party};
-use espalier_speculation::{FinishReason, Token, Tree};
+use espalier_speculation::{FinishReason, Token};
+
+use crate::ports::Proposed;
 
 /// The committed tokens of a sequence, and how it goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,13 +41,13 @@ impl Sequence {
         self.finish
     }
 
-    /// Commits what the target made of `tree`.
+    /// Commits what the target made of what was `proposed`.
     ///
     /// # Errors
-    /// An outcome that cannot be one of this tree, in this round: nothing is
+    /// An outcome that cannot be one of it, in this round: nothing is
     /// committed, and the verifier is to blame.
-    pub fn apply(&mut self, tree: &Tree, outcome: &Outcome) -> Result<(), Fault> {
-        self.check(tree, outcome).map_err(|what| Fault::new(Party::Verifier, FaultKind::Internal, what))?;
+    pub fn apply(&mut self, proposed: &Proposed, outcome: &Outcome) -> Result<(), Fault> {
+        self.check(proposed, outcome).map_err(|what| Fault::new(Party::Verifier, FaultKind::Internal, what))?;
         self.committed.extend_from_slice(&outcome.tokens);
         self.remaining -= outcome.tokens.len();
         self.rounds += 1;
@@ -53,7 +55,7 @@ impl Sequence {
         Ok(())
     }
 
-    fn check(&self, tree: &Tree, outcome: &Outcome) -> Result<(), String> {
+    fn check(&self, proposed: &Proposed, outcome: &Outcome) -> Result<(), String> {
         if outcome.round != self.rounds {
             return Err(format!("the outcome of round {} came for round {}", outcome.round, self.rounds));
         }
@@ -64,20 +66,21 @@ impl Sequence {
         if count == self.remaining && outcome.finish.is_none() {
             return Err(format!("the last {count} tokens came without an end"));
         }
-        check_path(tree, outcome)
+        check_path(proposed, outcome)
     }
 }
 
-/// The path must lead down from the root, its tokens must come first, and one
-/// more must follow unless the sequence ended on the path.
-fn check_path(tree: &Tree, outcome: &Outcome) -> Result<(), String> {
+/// The path must lead down from the root, its tokens must come first, and those
+/// of the target's own must follow unless the sequence ended before them.
+fn check_path(proposed: &Proposed, outcome: &Outcome) -> Result<(), String> {
     let (nodes, tokens) = (outcome.path.len(), outcome.tokens.len());
-    if tokens != nodes + 1 && (tokens != nodes || outcome.finish.is_none()) {
+    let whole = nodes + 1 + proposed.further;
+    if tokens != whole && (outcome.finish.is_none() || !(nodes..whole).contains(&tokens)) {
         return Err(format!("an outcome accepts {nodes} nodes and commits {tokens} tokens"));
     }
     let mut above = 0;
     for (&id, &token) in outcome.path.iter().zip(&outcome.tokens) {
-        if tree.node(id).is_none_or(|node| node.parent != above || node.token != token) {
+        if proposed.tree.tree().node(id).is_none_or(|node| node.parent != above || node.token != token) {
             return Err(format!(
                 "an outcome accepts node {id} with token {token} below node {above}, which is not in the tree"
             ));
@@ -93,16 +96,16 @@ mod tests {
 
     use std::time::Duration;
 
-    use espalier_speculation::PassLoad;
+    use espalier_speculation::{PassLoad, Tree};
 
     use super::*;
 
-    fn tree() -> Tree {
+    fn proposed() -> Proposed {
         let mut tree = Tree::new();
         let first = tree.push(0, 10, 0.5).unwrap();
         tree.push(first, 11, 0.5).unwrap();
         tree.push(0, 12, 0.25).unwrap();
-        tree
+        Proposed::whole(tree)
     }
 
     fn outcome() -> Outcome {
@@ -122,7 +125,7 @@ mod tests {
     #[test]
     fn an_outcome_is_committed() {
         let mut sequence = Sequence::new(vec![1], 5);
-        sequence.apply(&tree(), &outcome()).unwrap();
+        sequence.apply(&proposed(), &outcome()).unwrap();
         assert_eq!(sequence.committed(), [1, 10, 11, 99]);
         assert_eq!((sequence.remaining(), sequence.rounds(), sequence.finish()), (2, 1, None));
     }
@@ -131,8 +134,19 @@ mod tests {
     fn an_end_may_cut_the_target_s_own_token() {
         let mut sequence = Sequence::new(vec![1], 2);
         let end = Outcome { tokens: vec![10, 11], finish: Some(FinishReason::Length), ..outcome() };
-        sequence.apply(&tree(), &end).unwrap();
+        sequence.apply(&proposed(), &end).unwrap();
         assert_eq!((sequence.remaining(), sequence.finish()), (0, Some(FinishReason::Length)));
+    }
+
+    #[test]
+    fn further_tokens_follow_each_other_to_the_last_or_to_the_end() {
+        let plain = |tokens: &[Token], finish| Outcome { path: vec![], tokens: tokens.to_vec(), finish, ..outcome() };
+        let apply = |outcome| Sequence::new(vec![1], 5).apply(&Proposed::plain(3), &outcome);
+        assert_eq!(apply(plain(&[7, 8, 9], None)), Ok(()));
+        assert_eq!(apply(plain(&[7, 8], Some(FinishReason::Stop))), Ok(()));
+        for (tokens, finish) in [(&[7, 8][..], None), (&[7, 8, 9, 1], None), (&[7, 8, 9, 1], Some(FinishReason::Stop))] {
+            assert!(apply(plain(tokens, finish)).is_err());
+        }
     }
 
     #[test]
@@ -149,7 +163,7 @@ mod tests {
         ];
         for outcome in impossible {
             let mut sequence = Sequence::new(vec![1], 5);
-            let fault = sequence.apply(&tree(), &outcome).unwrap_err();
+            let fault = sequence.apply(&proposed(), &outcome).unwrap_err();
             assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Internal));
             assert_eq!(sequence, Sequence::new(vec![1], 5));
         }
@@ -158,10 +172,10 @@ mod tests {
     #[test]
     fn the_token_limit_holds() {
         let mut sequence = Sequence::new(vec![1], 2);
-        let fault = sequence.apply(&tree(), &outcome()).unwrap_err();
+        let fault = sequence.apply(&proposed(), &outcome()).unwrap_err();
         assert_eq!(fault.message, "an outcome of 3 tokens came where 1 to 2 may follow");
         let mut sequence = Sequence::new(vec![1], 3);
-        let fault = sequence.apply(&tree(), &outcome()).unwrap_err();
+        let fault = sequence.apply(&proposed(), &outcome()).unwrap_err();
         assert_eq!(fault.message, "the last 3 tokens came without an end");
     }
 

@@ -301,7 +301,7 @@ impl Drafting {
             None => proposal.tree.into(),
             Some(drawing) => drawing.finish(proposal.tree, &self.sent)?.into(),
         };
-        Ok(Proposed { tree, drafted: proposal.drafted })
+        Ok(Proposed { tree, drafted: proposal.drafted, further: 0 })
     }
 
     /// For how many rounds nothing need be drafted, after a round in which nothing was.
@@ -309,9 +309,9 @@ impl Drafting {
         self.grower.rest()
     }
 
-    /// Commits the outcome of a round that nothing was drafted for.
+    /// Commits the outcome of rounds that nothing was drafted for.
     pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
-        self.grower.rested();
+        (0..outcome.passes()).for_each(|_| self.grower.rested());
         self.commit(outcome)
     }
 

@@ -177,11 +177,11 @@ fn forward<'w>(
 
 /// When a pass began, how long it waited for those of other models and computed, and for how many.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Timing {
+struct Timing {
     begun: Instant,
     waited: Duration,
-    pub(super) compute: Duration,
-    pub(super) load: PassLoad,
+    compute: Duration,
+    load: PassLoad,
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.
@@ -191,18 +191,16 @@ fn answer(
     found: &Found<'_>,
     (timing, counts): (&Timing, &Counts),
 ) -> Result<bool, VerifierError> {
-    let Some(job) = plan.job else {
+    let Some(mut job) = plan.job else {
         let read: Vec<usize> = (0..plan.rows.len()).collect();
         sequence.cache().keep_path(&read)?;
         sequence.keep_states(&read, found);
         return Ok(false);
     };
     let decision = sequence.decide(&job.numbered, found)?;
-    let ends = decision.ends();
-    let queue = timing.begun.saturating_duration_since(job.arrived) + timing.waited;
     // Who has the answer finds it counted.
     counts.rounds.add(&decision.counts(job.numbered.tree.tree().len()));
-    drop(job.waiting);
-    sequence.reply(Ok(decision.into_event(job.numbered.round, timing, queue)));
-    Ok(ends)
+    job.decided.compute += timing.compute;
+    job.decided.queue += timing.begun.saturating_duration_since(job.arrived) + timing.waited;
+    Ok(sequence.settle(job, decision, timing.load))
 }

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, KvCache, PoolFault, Row};
 use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, RoundCounts, SequenceId, VerifierEvent};
-use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, Sampler, Token, commit};
+use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, PassLoad, Sampler, Token, commit};
 use tokio::time::Instant;
 
-use super::batch::{Found, Timing};
-use super::{Command, Job, Key, Loaded, Opening, Replies, Reply};
+use super::batch::Found;
+use super::{Command, Decided, Job, Key, Loaded, Opening, Replies, Reply};
 use crate::admission::Place;
 use crate::error::VerifierError;
 use crate::status::Counts;
@@ -237,7 +236,27 @@ impl Sequence {
             self.place = None;
         }
         let path = walk.path[..accepted].to_vec();
-        Ok(Decision { path, tokens, logprobs, finish, states: self.unsent_states() })
+        Ok(Decision { path, tokens, logprobs, finish })
+    }
+
+    /// Answers a job, or has it run again if it asks for further tokens; `true` if the sequence ended.
+    pub(super) fn settle(&mut self, mut job: Job, decision: Decision, load: PassLoad) -> bool {
+        let Decision { path, tokens, logprobs, finish } = decision;
+        job.decided.tokens.extend(tokens);
+        job.decided.logprobs.extend(logprobs);
+        if finish.is_none() && job.numbered.further > 0 {
+            job.numbered.further -= 1;
+            job.arrived = Instant::now();
+            self.jobs.push_front(job);
+            return false;
+        }
+        let Job { numbered: NumberedTree { round, .. }, waiting, decided, .. } = job;
+        drop(waiting);
+        let Decided { tokens, logprobs, compute, queue } = decided;
+        let states = self.unsent_states();
+        let outcome = Outcome { round, path, tokens, logprobs, finish, compute, queue, load, states };
+        self.reply(Ok(VerifierEvent::Outcome(outcome)));
+        finish.is_some()
     }
 
     /// What the target thought of tokens that it decided, if that was asked for.
@@ -272,25 +291,12 @@ pub(super) struct Decision {
     tokens: Vec<Token>,
     logprobs: Vec<Logprobs>,
     finish: Option<FinishReason>,
-    states: Option<HiddenStates>,
 }
 
 impl Decision {
-    /// Whether the sequence ends with it.
-    pub(super) fn ends(&self) -> bool {
-        self.finish.is_some()
-    }
-
     /// What it adds to the counts; so many nodes were verified.
     pub(super) fn counts(&self, verified: usize) -> RoundCounts {
         let [verified, accepted, tokens] = [verified, self.path.len(), self.tokens.len()].map(|count| count as u64);
         RoundCounts { rounds: 1, drafted: 0, verified, accepted, tokens }
-    }
-
-    /// The answer to the tree of `round`, and what it took.
-    pub(super) fn into_event(self, round: u64, timing: &Timing, queue: Duration) -> VerifierEvent {
-        let Self { path, tokens, logprobs, finish, states } = self;
-        let &Timing { compute, load, .. } = timing;
-        VerifierEvent::Outcome(Outcome { round, path, tokens, logprobs, finish, compute, queue, load, states })
     }
 }

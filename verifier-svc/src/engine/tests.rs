@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
-use espalier_proto::{NumberedTree, Open, Outcome, SequenceId, Tap, VerifierEvent};
+use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, SequenceId, Tap, VerifierEvent};
 use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::sequences::Sequences;
-use super::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply, batch};
+use super::{Command, Decided, Job, Key, Loaded, Opening, REPLIES_MAX, Reply, batch};
 use crate::admission::Admission;
 use crate::error::VerifierError;
 use crate::status::Counts;
@@ -82,10 +82,15 @@ impl Bench {
     }
 
     fn submit(&mut self, stream: &mut Stream, tree: Tree) {
-        let numbered = NumberedTree { round: stream.rounds, tree: CandidateTree::from(tree) };
+        self.ask(stream, tree, 0);
+    }
+
+    fn ask(&mut self, stream: &mut Stream, tree: Tree, further: usize) {
+        let numbered = NumberedTree { round: stream.rounds, tree: CandidateTree::from(tree), further };
         stream.rounds += 1;
-        let waiting = self.loaded.counts.waiting.enter();
-        self.sequences.take(Command::Verify(stream.key, Job { numbered, arrived: Instant::now(), waiting }));
+        let (arrived, waiting) = (Instant::now(), self.loaded.counts.waiting.enter());
+        let job = Job { numbered, arrived, waiting, decided: Decided::default() };
+        self.sequences.take(Command::Verify(stream.key, job));
     }
 
     /// Runs all that waits.
@@ -177,6 +182,42 @@ fn sequences_that_begin_alike_share_blocks_and_say_the_same() {
     let mut expected = alone.open(open(3, &turn, 5));
     assert_eq!(expected.reused(), 0);
     assert_eq!(bench.finish(&mut third), alone.finish(&mut expected));
+}
+
+#[test]
+fn further_tokens_take_a_pass_each_and_come_together() {
+    let mut bench = Bench::new(32);
+    let prompt = text(40);
+    let wanted = |id| Open {
+        logprobs: Some(1),
+        tap: Some(Tap { layer: 2, width: 64 }),
+        sampling: Sampling::new(0.9, 0, 1.0, 5).unwrap(),
+        ..open(id, &prompt, 10)
+    };
+    let mut single = bench.open(wanted(1));
+    assert_eq!(single.reused(), 0);
+    let rounds: Vec<Outcome> = (0..10).map(|_| bench.round(&mut single, Tree::new())).collect();
+
+    let (mut spans, mut other) = (bench.open(wanted(2)), bench.open(open(3, &prompt, 10)));
+    assert_eq!((spans.reused(), other.reused() > 0), (0, true));
+    [3, 15].into_iter().for_each(|further| bench.ask(&mut spans, Tree::new(), further));
+    bench.submit(&mut other, Tree::new());
+    // The prompts, then a token for each.
+    (0..2).for_each(|_| bench.turn());
+    assert_eq!(other.outcome().tokens.len(), 1, "nobody waits for the tokens that others asked for together");
+    bench.run();
+    for (round, expected) in [&rounds[..4], &rounds[4..]].into_iter().enumerate() {
+        let outcome = spans.outcome();
+        assert_eq!((outcome.round, outcome.passes(), outcome.path), (round as u64, expected.len(), vec![]));
+        assert_eq!(outcome.tokens, expected.iter().flat_map(|single| single.tokens.clone()).collect::<Vec<_>>());
+        assert_eq!(outcome.logprobs, expected.iter().flat_map(|single| single.logprobs.clone()).collect::<Vec<_>>());
+        assert_eq!(outcome.finish, expected.last().unwrap().finish);
+        let mut states = HiddenStates::new(expected[0].states.as_ref().unwrap().first(), 64);
+        expected.iter().for_each(|single| states.append(single.states.clone().unwrap()).unwrap());
+        assert_eq!(outcome.states, Some(states));
+    }
+    bench.close(&other);
+    assert!(bench.is_idle());
 }
 
 #[test]

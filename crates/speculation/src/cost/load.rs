@@ -58,6 +58,11 @@ impl Load {
         beside_root(self.trees * (nodes as f64 + 1.0))
     }
 
+    /// Sequences that were open at once.
+    pub(super) fn sequences(&self) -> f64 {
+        self.open.max(1.0)
+    }
+
     /// Nodes beside one root that a pass of plain decoding has: all sequences look ahead, so each has its row in every pass.
     pub(super) fn nodes_of_plain(&self) -> usize {
         beside_root(self.open)
@@ -82,7 +87,7 @@ mod tests {
         let mut load = Load::default();
         (0..100).for_each(|_| load.add(PassLoad::default().or_alone(6), 0.0));
         assert_eq!([0, 1, 7].map(|nodes| load.nodes(nodes)), [0, 1, 7]);
-        assert_eq!((load.nodes_of_plain(), load.passes()), (0, 1.0));
+        assert_eq!((load.nodes_of_plain(), load.passes(), load.sequences()), (0, 1.0, 1.0));
     }
 
     #[test]
@@ -90,7 +95,7 @@ mod tests {
         let mut load = Load::default();
         (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.5));
         assert_eq!([0, 1, 4].map(|nodes| load.nodes(nodes)), [7, 15, 39]);
-        assert_eq!(load.nodes_of_plain(), 15);
+        assert_eq!((load.nodes_of_plain(), load.sequences().round()), (15, 16.0));
         assert!((load.passes() - 1.5).abs() < 1e-3);
     }
 }

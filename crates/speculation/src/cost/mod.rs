@@ -32,6 +32,8 @@ pub struct Costs {
     /// A round of plain decoding; nothing before one was measured. It costs less than `T_v(0)`, for which the target waits
     /// while a draft is made: such rounds follow each other closely or overlap.
     pub plain_ms: Option<f64>,
+    /// Sequences that the target lately served at once; 1 at the least.
+    pub sequences: f64,
 }
 
 impl Default for Costs {
@@ -46,7 +48,7 @@ impl Costs {
     /// The costs of these curves, lately used for one node.
     pub fn new(level: Curve, verification: Curve) -> Self {
         let (level_ms, verification_ms, plain_ms) = (level.at(1), verification.at(1), Some(verification.at(0)));
-        Self { level_ms, verification_ms, level, verification, plain_ms }
+        Self { level_ms, verification_ms, level, verification, plain_ms, sequences: 1.0 }
     }
 
     /// A verification as assumed before anything is measured, and draft levels of `ratio` times its cost.
@@ -233,6 +235,7 @@ impl CostModel {
             level: self.level.curve(),
             verification: self.verification(),
             plain_ms: self.plain.ms(self.empty_tree_ms()),
+            sequences: self.load.sequences(),
         }
     }
 }

@@ -125,6 +125,8 @@ struct Round {
     expected: Expected,
     /// Each draft node, by its number less one.
     nodes: Vec<Estimate>,
+    /// Sequences that the target serves at once.
+    sequences: f64,
     /// Whether plain decoding was measured, which drafts are held against.
     plain_is_known: bool,
     /// Whether it is drafted although no draft is expected to pay.
@@ -254,7 +256,7 @@ impl ExpectedGain {
         self.idle += 1;
         let mut known = self.known.lock();
         known.pace.add(tokens, 1.0);
-        known.probing.idle();
+        known.probing.idle(self.round.sequences);
     }
 
     /// Learns from each node that the target decided on: those whose parent was accepted.
@@ -277,6 +279,7 @@ impl Policy for ExpectedGain {
         self.round.worth.begin(&RoundStart { costs, ..*start }, pace, (self.beam, self.idle));
         self.round.expected.clear();
         self.round.nodes.clear();
+        self.round.sequences = costs.sequences;
         self.round.plain_is_known = costs.plain_ms.is_some();
         self.round.probe = false;
     }

@@ -1,31 +1,34 @@
 //! When to draft although it is not expected to pay: text, drafter and load change.
 
 /// Rounds from giving up to the first probe, and from a probe that paid to the next.
-const SHORTEST: usize = 8;
+const SHORTEST: f64 = 8.0;
 
 /// The most rounds without a probe.
-const LONGEST: usize = 4096;
+const LONGEST: f64 = 4096.0;
 
 /// Counts rounds without a draft. The more a probe cost in vain the longer it is until the next, so that a hopeless drafter
 /// costs no more than a given share of the time.
+///
+/// A probe may hold up all that decode at once: they may run on the processors that it drafts on, and do share the pass that
+/// verifies it. So a round of one of `n` sequences counts as a part of `n`: together they probe as often as one would.
 #[derive(Debug, Clone)]
 pub(super) struct Probing {
-    idle: usize,
-    wait: usize,
+    idle: f64,
+    wait: f64,
     share: f64,
 }
 
 impl Probing {
     /// Probes may cost this share of the time.
     pub(super) fn new(share: f64) -> Self {
-        Self { idle: 0, wait: SHORTEST, share }
+        Self { idle: 0.0, wait: SHORTEST, share }
     }
 
     /// Whether to probe in this round; other sequences then need not.
     pub(super) fn begin_if_due(&mut self) -> bool {
         let due = self.idle >= self.wait;
         if due {
-            self.idle = 0;
+            self.idle = 0.0;
         }
         due
     }
@@ -37,18 +40,18 @@ impl Probing {
 
     /// Rounds until the next probe, if the one under way has no draft.
     pub(super) fn rest(&self) -> usize {
-        self.wait.saturating_sub(self.idle + 1)
+        (self.wait - self.idle - 1.0).max(0.0) as usize
     }
 
-    /// A round went by without a draft.
-    pub(super) fn idle(&mut self) {
-        self.idle += 1;
+    /// A round of one of so many sequences went by without a draft.
+    pub(super) fn idle(&mut self, sequences: f64) {
+        self.idle += 1.0 / sequences.max(1.0);
     }
 
     /// A round with a draft went by. If it was a probe, it `lost` the time of so many rounds of plain decoding.
     pub(super) fn drafted(&mut self, lost: f64) {
-        self.idle = 0;
-        self.wait = ((lost / self.share) as usize).clamp(SHORTEST, LONGEST);
+        self.idle = 0.0;
+        self.wait = (lost / self.share).floor().clamp(SHORTEST, LONGEST);
     }
 }
 
@@ -67,7 +70,7 @@ mod tests {
                 probing.drafted(lost);
                 probes.push(round);
             } else {
-                probing.idle();
+                probing.idle(1.0);
             }
         }
         probes
@@ -87,14 +90,24 @@ mod tests {
     #[test]
     fn a_rest_lasts_until_the_next_probe() {
         let mut probing = Probing::new(0.02);
-        for expected in (0..SHORTEST).rev() {
+        for expected in (0..SHORTEST as usize).rev() {
             assert!(!probing.begin_if_due());
             assert_eq!(probing.rest(), expected);
-            probing.idle();
+            probing.idle(1.0);
         }
         assert!(probing.begin_if_due() && !probing.begin_if_due());
         probing.put_off();
         assert!(probing.begin_if_due());
+    }
+
+    #[test]
+    fn together_sequences_probe_no_more_often_than_one() {
+        let mut probing = Probing::new(0.02);
+        let due = (0..).find(|_| {
+            probing.idle(4.0);
+            probing.begin_if_due()
+        });
+        assert_eq!(due, Some(4 * SHORTEST as usize - 1));
     }
 
     #[test]
