@@ -269,6 +269,7 @@ fn describe(config: &Config, model: &DraftModel, tokenizer: &Tokenizer) -> Draft
             fingerprint: target.fingerprint.clone(),
             tapped_layer: kind.tapped_layer(),
         }),
+        exits: model.exits().len(),
     }
 }
 

@@ -68,6 +68,14 @@ impl Drafting {
         }
     }
 
+    /// What the drafter at work says of itself, if one is.
+    pub(crate) fn card(&self) -> Option<&DrafterCard> {
+        match self {
+            Self::Model(drafter) => Some(drafter.card()),
+            Self::Ngram | Self::Nobody => None,
+        }
+    }
+
     /// The drafter at work, if one is.
     pub(crate) fn drafter(&self) -> Option<&Peer<DrafterCard>> {
         match self {

@@ -249,7 +249,7 @@ impl Generation {
             max_tokens: self.remaining(),
             stop_tokens: self.request.stop_tokens.clone(),
             logprobs: self.request.logprobs,
-            exit_thresholds: self.request.exit_thresholds(self.drafting.name()),
+            exit_thresholds: self.drafting.card().and_then(|drafter| self.request.exit_thresholds(drafter)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_proto::{GenerationRequest, Message, Prompt};
+use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt};
 use espalier_speculation::{
     Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy,
 };
@@ -75,9 +75,17 @@ impl ValidRequest {
         self.policy.clone().unwrap_or_else(usual)
     }
 
-    /// When rows leave a drafter; its own thresholds if absent.
-    pub(crate) fn exit_thresholds(&self, drafter: &str) -> Option<ExitThresholds> {
-        self.usual.profiles.thresholds(&self.target.card.name, drafter).cloned()
+    /// When rows leave a drafter; its own thresholds if absent, as they are where those of the profile are for another
+    /// number of exits.
+    pub(crate) fn exit_thresholds(&self, drafter: &DrafterCard) -> Option<ExitThresholds> {
+        let (target, drafter, exits) = (&*self.target.card.name, &*drafter.name, drafter.exits);
+        let thresholds = self.usual.profiles.thresholds(target, drafter)?;
+        if thresholds.exits() != exits {
+            let profile = thresholds.exits();
+            tracing::warn!(target, drafter, exits, profile, "a profile is for another number of exits: not used");
+            return None;
+        }
+        Some(thresholds.clone())
     }
 }
 

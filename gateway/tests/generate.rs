@@ -32,10 +32,12 @@ async fn a_profile_is_sent_to_the_drafter_and_for_the_target_that_it_names() {
     let (toy, other) = (verifier("toy").await, verifier("other").await);
     let (sorted, plain) = (drafter("sorted", None).await, drafter("plain", None).await);
     let [verifiers, drafters] = [[&toy, &other], [&sorted, &plain]].map(|toys| toys.map(|toy| toy.url.clone()));
-    let profiles = Profiles::parse(r#"{"toy": {"sorted": [0.75, 0.5]}, "other": {"absent": [0.9]}}"#).unwrap();
+    let profiles =
+        Profiles::parse(r#"{"toy": {"sorted": [0.75, 0.5], "plain": [0.5]}, "other": {"absent": [0.9]}}"#).unwrap();
     let url = start(Config::new(&verifiers, &drafters).unwrap().with_profiles(profiles)).await;
     for (target, name, drafter, expected) in [
         ("toy", "sorted", &sorted, Some("0.75,0.5")),
+        // It has three exits, and one threshold is for two.
         ("toy", "plain", &plain, None),
         ("other", "sorted", &sorted, None),
     ] {

@@ -20,6 +20,8 @@ pub struct DrafterCard {
     pub context: usize,
     /// The only target it can serve; any of its vocabulary if absent.
     pub only_target: Option<OnlyTarget>,
+    /// After how many of its layers it may answer, the last included; at least 1.
+    pub exits: usize,
 }
 
 /// What a drafter that was made for one target knows of it.
@@ -56,6 +58,7 @@ impl From<DrafterCard> for pb::DescribeDrafterResponse {
             layers: wire_count(card.layers),
             context: wire_count(card.context),
             only_target: card.only_target.map(Into::into),
+            exits: wire_count(card.exits),
         }
     }
 }
@@ -73,6 +76,7 @@ impl TryFrom<pb::DescribeDrafterResponse> for DrafterCard {
             layers: at_least_one("layers", wire.layers)?,
             context: at_least_one("context", wire.context)?,
             only_target: wire.only_target.map(OnlyTarget::try_from).transpose()?,
+            exits: at_least_one("exits", wire.exits)?,
         })
     }
 }
@@ -116,6 +120,7 @@ mod tests {
             layers: 4,
             context: 2048,
             only_target,
+            exits: 3,
         }
     }
 

@@ -161,7 +161,10 @@ impl Session {
         }
         self.next_round += 1;
         let waiting = self.counts.waiting.enter();
-        self.send(Command::Verify(self.key, Job { numbered, arrived: Instant::now(), waiting, decided: Decided::default() }))
+        self.send(Command::Verify(
+            self.key,
+            Job { numbered, arrived: Instant::now(), waiting, decided: Decided::default() },
+        ))
     }
 
     fn send(&self, command: Command) -> Result<(), VerifierError> {

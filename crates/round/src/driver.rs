@@ -156,9 +156,7 @@ mod tests {
     use std::sync::Arc;
 
     use espalier_proto::{Grant, Outcome};
-    use espalier_speculation::{
-        Acceptance, FinishReason, NgramLimits, PassLoad, Token, Tree, commit, walk,
-    };
+    use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PassLoad, Token, Tree, commit, walk};
     use proptest::prelude::*;
 
     use super::*;

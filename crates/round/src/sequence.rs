@@ -144,7 +144,8 @@ mod tests {
         let apply = |outcome| Sequence::new(vec![1], 5).apply(&Proposed::plain(3), &outcome);
         assert_eq!(apply(plain(&[7, 8, 9], None)), Ok(()));
         assert_eq!(apply(plain(&[7, 8], Some(FinishReason::Stop))), Ok(()));
-        for (tokens, finish) in [(&[7, 8][..], None), (&[7, 8, 9, 1], None), (&[7, 8, 9, 1], Some(FinishReason::Stop))] {
+        for (tokens, finish) in [(&[7, 8][..], None), (&[7, 8, 9, 1], None), (&[7, 8, 9, 1], Some(FinishReason::Stop))]
+        {
             assert!(apply(plain(tokens, finish)).is_err());
         }
     }

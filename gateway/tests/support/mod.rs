@@ -381,6 +381,7 @@ pub async fn drafter(name: &str, fingerprint: Option<&str>) -> Toy {
         layers: 1,
         context: CONTEXT,
         only_target: None,
+        exits: 3,
     };
     let service = ToyDrafter { card, life: Arc::clone(&toy.life) };
     tokio::spawn(bound.serve(DrafterServer::new(service), FILE_DESCRIPTOR_SET, toy.stopped()));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use espalier_model::{BlockPool, Decoder, KvCache, PoolFault, Row};
 use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, RoundCounts, SequenceId, VerifierEvent};
-use espalier_speculation::{AcceptError, Committed, FinishReason, LogitsError, Logprobs, PassLoad, Sampler, Token, commit};
+use espalier_speculation::{
+    AcceptError, Committed, FinishReason, LogitsError, Logprobs, PassLoad, Sampler, Token, commit,
+};
 use tokio::time::Instant;
 
 use super::batch::Found;
