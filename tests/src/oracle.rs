@@ -25,7 +25,7 @@ impl Oracle {
         let (mut text, mut next) = (Vec::new(), prompt.to_vec());
         while text.len() < max_tokens {
             let rows = Row::chain(&next, 0);
-            let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last };
+            let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) };
             let output = self.decoder.forward(&mut self.work, &mut [segment], Depth::default()).unwrap();
             let token = sampler.decide(output.logits(0, 0), &[]).unwrap();
             cache.keep_path(&(0..rows.len()).collect::<Vec<_>>()).unwrap();

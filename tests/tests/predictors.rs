@@ -47,7 +47,7 @@ fn favouring(prompt: &[Token], greedy: &[Token]) -> Vec<f32> {
     let text = [prompt, greedy].concat();
     let decoder = Decoder::load(&Checkpoint::open(model(TARGET)).unwrap(), &LoadOptions::default()).unwrap();
     let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(&text, 0));
-    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
     let depth = Depth { exit_after: None, taps: &[decoder.layers()] };
     let output = decoder.forward(&mut work, &mut segments, depth).unwrap();
     let mut states: Vec<Vec<f32>> = (prompt.len() - 1..text.len()).map(|row| output.tap(0, 0, row).to_vec()).collect();

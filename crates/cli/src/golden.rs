@@ -126,7 +126,7 @@ fn greedy(decoder: &Decoder, work: &mut Workspace, prompt: &[Token], tokens: usi
     let (mut next, mut text) = (prompt.to_vec(), Vec::new());
     while text.len() < tokens && text.last().is_none_or(|last| !decoder.config().eos.contains(last)) {
         let rows = Row::chain(&next, 0);
-        let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last };
+        let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) };
         let output = decoder.forward(work, &mut [segment], Depth::default())?;
         let token = arg_max(output.logits(0, 0))?;
         cache.keep_path(&(0..rows.len()).collect::<Vec<_>>())?;

@@ -37,8 +37,8 @@ impl Row {
 pub enum Logits {
     /// None: a prefill.
     None,
-    /// The last row alone.
-    Last,
+    /// So many rows, the last ones: where a text goes on, or a tree below it.
+    Last(usize),
     /// Every row.
     All,
 }
@@ -48,7 +48,7 @@ impl Logits {
     pub(crate) fn wanted(self, rows: usize) -> usize {
         match self {
             Self::None => 0,
-            Self::Last => 1.min(rows),
+            Self::Last(count) => count.min(rows),
             Self::All => rows,
         }
     }

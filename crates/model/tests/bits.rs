@@ -197,7 +197,7 @@ fn an_exit_equals_the_model_cut_there_and_taps_are_its_residual_stream() {
     let (mut work, rows) = (Workspace::new(2), Row::chain(&text(9, 5), 0));
     let mut tap_of = |decoder: &Decoder, depth: Depth<'_>| {
         let mut cache = decoder.new_cache();
-        let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+        let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
         let output = decoder.forward(&mut work, &mut segments, depth).unwrap();
         (output.logits(0, 0).to_vec(), output.tap(0, 0, 8).to_vec())
     };

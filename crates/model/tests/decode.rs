@@ -22,7 +22,7 @@ fn greedy(decoder: &Decoder, work: &mut Workspace, prompt: &[u32], tokens: usize
     let (mut next, mut out) = (prompt.to_vec(), Vec::new());
     while out.len() < tokens {
         let rows = Row::chain(&next, 0);
-        let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last };
+        let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) };
         let token = arg_max(decoder.forward(work, &mut [segment], Depth::default()).unwrap().logits(0, 0));
         cache.keep_path(&(0..rows.len()).collect::<Vec<_>>()).unwrap();
         out.push(token);

@@ -38,7 +38,7 @@ fn text(length: usize, seed: u32) -> Vec<u32> {
 fn alone(decoder: &Decoder, tokens: &[u32], layers: usize) -> (Vec<u32>, Vec<u32>) {
     let (mut work, mut cache) = (Workspace::new(2), decoder.new_cache());
     let rows = Row::chain(tokens, 0);
-    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
     let depth = Depth { exit_after: Some(layers), taps: &[layers] };
     let output = decoder.forward(&mut work, &mut segments, depth).unwrap();
     (bits(output.logits(0, 0)), bits(output.tap(0, 0, tokens.len() - 1)))
@@ -157,7 +157,7 @@ fn rows_that_want_no_logits_run_no_deeper_than_others_need() {
     assert_eq!(fault(&mut cache, &mut work), expected);
     cache.keep_path(&(0..60).collect::<Vec<_>>()).unwrap();
     let rows = Row::chain(&tokens[60..], 0);
-    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
     let goes_on = |at: AtExit<'_>| {
         asked += 1;
         at.row == 0

@@ -25,7 +25,7 @@ fn text(length: usize) -> Vec<u32> {
 fn read(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, text: &[u32], rows: usize) -> Vec<u32> {
     let mut bits = Vec::new();
     for piece in text[cache.committed()..].chunks(rows) {
-        let segment = Segment { cache, rows: &Row::chain(piece, 0), logits: Logits::Last };
+        let segment = Segment { cache, rows: &Row::chain(piece, 0), logits: Logits::Last(1) };
         let output = decoder.forward(work, &mut [segment], Depth::default()).unwrap();
         bits = output.logits(0, 0).iter().map(|logit| logit.to_bits()).collect();
         cache.keep_path(&(0..piece.len()).collect::<Vec<_>>()).unwrap();

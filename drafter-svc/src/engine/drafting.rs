@@ -202,13 +202,13 @@ impl Drafting {
     fn first_level(&self) -> Step {
         if let (Some(&token), Some(&last)) = (self.committed.last(), self.chain.last()) {
             // All positions before it were run ahead.
-            return Step::of_rows(vec![Row { token, parent: Some(last) }], Logits::Last);
+            return Step::of_rows(vec![Row { token, parent: Some(last) }], Logits::Last(1));
         }
         let (states, more) = self.past.unread_states(PREFILL_ROWS_MAX);
         let tokens = self.past.unread_tokens(&self.committed, self.cache.committed());
         let (rows, logits) = match tokens {
             _ if more => (Vec::new(), Logits::None),
-            tokens if tokens.len() <= PREFILL_ROWS_MAX => (Row::chain(tokens, 0), Logits::Last),
+            tokens if tokens.len() <= PREFILL_ROWS_MAX => (Row::chain(tokens, 0), Logits::Last(1)),
             tokens => (Row::chain(&tokens[..PREFILL_ROWS_MAX], 0), Logits::None),
         };
         Step { states, rows, logits }
@@ -235,7 +235,7 @@ impl Drafting {
         let rows = first..self.cache.tail_len();
         match step.logits {
             Logits::None => self.cache.keep_path(&rows.collect::<Vec<_>>())?,
-            Logits::Last => {
+            Logits::Last(_) => {
                 self.chain.extend(rows);
                 match self.lacks_token() {
                     true => self.assume_token(&answers.logits(0)[..self.vocab])?,

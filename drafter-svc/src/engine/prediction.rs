@@ -77,7 +77,7 @@ mod tests {
         let (mut work, mut cache, mut next) = (Workspace::new(1), decoder.new_cache(), text.to_vec());
         let state = |_| {
             let rows = Row::chain(&next, 0);
-            let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+            let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
             let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[4] }).unwrap();
             next = vec![arg_max(output.logits(0, 0)).unwrap()];
             let state = output.tap(0, 0, rows.len() - 1).to_vec();

@@ -31,7 +31,7 @@ impl Step {
     /// The row that wants the `answer`-th logits.
     fn asking(&self, answer: usize) -> usize {
         match self.logits {
-            Logits::Last => self.rows.len().saturating_sub(1),
+            Logits::Last(count) => self.rows.len().saturating_sub(count) + answer,
             Logits::All | Logits::None => answer,
         }
     }
@@ -40,7 +40,7 @@ impl Step {
     pub(crate) fn is_level(&self) -> bool {
         match self.logits {
             Logits::All => true,
-            Logits::Last => self.len() <= LEVEL_ROWS_MAX,
+            Logits::Last(_) => self.len() <= LEVEL_ROWS_MAX,
             Logits::None => false,
         }
     }

@@ -110,7 +110,7 @@ pub(crate) fn text(tokens: usize) -> Vec<Token> {
 pub(crate) fn states(text: &[Token], first: usize) -> HiddenStates {
     let decoder = Decoder::load(&Checkpoint::open(target()).unwrap(), &LoadOptions::default()).unwrap();
     let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(text, 0));
-    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
     let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[TAPPED] }).unwrap();
     let mut states = HiddenStates::new(first, 64);
     (first..text.len()).for_each(|row| states.push(output.tap(0, 0, row)));

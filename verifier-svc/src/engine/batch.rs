@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use espalier_model::{Decoder, Depth, Logits, ModelError, Output, Row, Segment, Workspace};
-use espalier_speculation::PassLoad;
+use espalier_speculation::{PassLoad, Token};
 use tokio::time::Instant;
 
 use super::sequences::{Sequence, Sequences};
@@ -20,27 +20,30 @@ const PROMPT_ROWS_MAX: usize = 256;
 
 /// What a sequence runs in a turn.
 struct Plan {
+    /// Those of committed tokens that had not been run, then the root and the nodes of the tree.
     rows: Vec<Row>,
+    /// How many of them are committed tokens'.
+    read: usize,
     /// The tree to decide on; none while the prompt is being read.
     job: Option<Job>,
 }
 
 impl Plan {
-    fn prompt(rows: Vec<Row>) -> Self {
-        Self { rows, job: None }
-    }
-
-    /// Row 0 is the root, row `i` node `i` of the tree.
-    fn tree(root: u32, job: Job) -> Self {
-        let node = |node: &espalier_speculation::Node| Row { token: node.token, parent: Some(node.parent) };
-        let nodes = job.numbered.tree.tree().nodes().iter().map(node);
-        let rows = [Row { token: root, parent: None }].into_iter().chain(nodes).collect();
-        Self { rows, job: Some(job) }
+    /// Reads `rows` of the prompt, all that is left of it if a tree comes after it: its root and where it hangs.
+    fn new(mut rows: Vec<Row>, tree: Option<(Token, Job)>) -> Self {
+        let read = rows.len();
+        let Some((root, job)) = tree else { return Self { rows, read, job: None } };
+        rows.push(Row { token: root, parent: read.checked_sub(1) });
+        rows.extend(job.numbered.tree.tree().nodes().iter().map(|node| {
+            let parent = Some(read + node.parent);
+            Row { token: node.token, parent }
+        }));
+        Self { rows, read, job: Some(job) }
     }
 
     fn logits(&self) -> Logits {
         match self.job {
-            Some(_) => Logits::All,
+            Some(_) => Logits::Last(self.rows.len() - self.read),
             None => Logits::None,
         }
     }
@@ -64,7 +67,8 @@ fn drop_abandoned(sequences: &mut Sequences) {
     abandoned.into_iter().for_each(|key| sequences.close(key));
 }
 
-/// Trees first, those that wait longest before others; then prompts, oldest first.
+/// Trees first, those that wait longest before others; then prompts, oldest first, with the tree that waits for the end of
+/// each: no sequence waits a pass for its first token.
 fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
     let mut plans = BTreeMap::new();
     let mut rows = plan_trees(sequences, &mut plans);
@@ -74,7 +78,11 @@ fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
         if count > 0 && rows < TURN_ROWS_MAX {
             prompt_rows -= count;
             rows += count;
-            plans.insert(key, Plan::prompt(sequence.unread_rows(count)));
+            let prompt = sequence.unread_rows(count);
+            let tree = if count == sequence.unread() { sequence.next_job() } else { None };
+            let plan = Plan::new(prompt, tree);
+            rows += plan.rows.len() - count;
+            plans.insert(key, plan);
         }
     }
     plans
@@ -90,11 +98,9 @@ fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usi
         if rows >= TURN_ROWS_MAX {
             break;
         }
-        if let Some((root, job)) = sequence.next_job() {
-            let plan = Plan::tree(root, job);
-            rows += plan.rows.len();
-            plans.insert(key, plan);
-        }
+        let plan = Plan::new(Vec::new(), sequence.next_job());
+        rows += plan.rows.len();
+        plans.insert(key, plan);
     }
     rows
 }
@@ -151,9 +157,9 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// The logits of a row that wanted some.
-    pub(super) fn logits(&self, row: usize) -> &'a [f32] {
-        self.output.logits(self.segment, row)
+    /// The logits of a node of the tree, or of its root.
+    pub(super) fn logits(&self, node: usize) -> &'a [f32] {
+        self.output.logits(self.segment, node)
     }
 
     /// The hidden state of a row, if it is wanted.
@@ -197,7 +203,7 @@ fn answer(
         sequence.keep_states(&read, found);
         return Ok(false);
     };
-    let decision = sequence.decide(&job.numbered, found)?;
+    let decision = sequence.decide(&job.numbered, plan.read, found)?;
     // Who has the answer finds it counted.
     counts.rounds.add(&decision.counts(job.numbered.tree.tree().len()));
     job.decided.compute += timing.compute;

@@ -220,15 +220,21 @@ impl Sequence {
         Some(unsent.split_front(unsent.rows()))
     }
 
-    /// What is to be answered to a tree whose rows have been run: commits what
+    /// What is to be answered to a tree whose rows have been run, after those of `read` committed tokens: commits what
     /// the target agrees with, and one token of its own.
-    pub(super) fn decide(&mut self, numbered: &NumberedTree, found: &Found<'_>) -> Result<Decision, VerifierError> {
+    pub(super) fn decide(
+        &mut self,
+        numbered: &NumberedTree,
+        read: usize,
+        found: &Found<'_>,
+    ) -> Result<Decision, VerifierError> {
         let walk = numbered.tree.accept(&mut self.sampler, |node| found.logits(node))?;
         let Committed { tokens, accepted, finish } = commit(numbered.tree.tree(), &walk, &self.stops, self.remaining);
         // The last committed token is the next root, on which nothing has run yet.
         let run: Vec<usize> = [0].into_iter().chain(walk.path.iter().copied()).take(tokens.len()).collect();
-        self.cache.keep_path(&run)?;
-        self.keep_states(&run, found);
+        let rows: Vec<usize> = (0..read).chain(run.iter().map(|node| read + node)).collect();
+        self.cache.keep_path(&rows)?;
+        self.keep_states(&rows, found);
         let decided = run.iter().map(|&node| found.logits(node)).zip(&tokens);
         let logprobs = self.logprobs_of(decided).map_err(AcceptError::from)?;
         self.sampler.push(&tokens);

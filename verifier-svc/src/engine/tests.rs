@@ -202,8 +202,7 @@ fn further_tokens_take_a_pass_each_and_come_together() {
     assert_eq!((spans.reused(), other.reused() > 0), (0, true));
     [3, 15].into_iter().for_each(|further| bench.ask(&mut spans, Tree::new(), further));
     bench.submit(&mut other, Tree::new());
-    // The prompts, then a token for each.
-    (0..2).for_each(|_| bench.turn());
+    bench.turn();
     assert_eq!(other.outcome().tokens.len(), 1, "nobody waits for the tokens that others asked for together");
     bench.run();
     for (round, expected) in [&rounds[..4], &rounds[4..]].into_iter().enumerate() {
@@ -218,6 +217,31 @@ fn further_tokens_take_a_pass_each_and_come_together() {
     }
     bench.close(&other);
     assert!(bench.is_idle());
+}
+
+#[test]
+fn a_tree_is_run_with_the_last_of_the_prompt_before_it() {
+    let mut bench = Bench::new(32);
+    let wanted = |id| Open { tap: Some(Tap { layer: 2, width: 64 }), ..open(id, &text(300), 4) };
+    let mut before = bench.open(wanted(1));
+    assert_eq!(before.reused(), 0);
+    bench.run();
+    let expected = bench.finish(&mut before);
+
+    let mut together = bench.open(wanted(2));
+    assert_eq!(together.reused(), 0);
+    let mut tree = Tree::new();
+    let right = tree.push(0, expected[0], 0.5).unwrap();
+    tree.push(0, 7, 0.25).unwrap();
+    tree.push(right, expected[1], 0.5).unwrap();
+    bench.submit(&mut together, tree);
+    bench.turn();
+    assert!(together.replies.is_empty(), "the prompt takes two passes");
+    bench.turn();
+    let outcome = together.outcome();
+    assert_eq!((outcome.path, outcome.tokens), (vec![1, 3], expected[..3].to_vec()));
+    assert_eq!(outcome.states.unwrap().rows(), 302);
+    assert_eq!(bench.finish(&mut together), expected[3..]);
 }
 
 #[test]

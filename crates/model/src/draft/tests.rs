@@ -103,7 +103,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 fn logits(model: &DraftModel, tokens: &[u32]) -> Vec<u32> {
     let (mut cache, rows) = (model.decoder().new_cache(), Row::chain(tokens, 0));
     let mut work = Workspace::new(1);
-    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
     bits(model.forward(&mut work, &mut segments, |_| true).unwrap().logits(0, 0))
 }
 
@@ -141,7 +141,7 @@ fn a_state_that_is_an_embedding_is_a_token() {
     // What lies in the tail is forgotten when states come.
     let drafted = Row::chain(&[1, 2, 3], 0);
     let draft = |work: &mut Workspace, cache: &mut crate::KvCache, rows: &[Row]| {
-        let mut segments = [Segment { cache, rows, logits: Logits::Last }];
+        let mut segments = [Segment { cache, rows, logits: Logits::Last(1) }];
         bits(model.forward(work, &mut segments, |_| true).unwrap().logits(0, 0))
     };
     draft(&mut work, &mut cache, &drafted);

@@ -82,7 +82,7 @@ fn draft(model: &DraftModel, cache: &mut KvCache, tokens: &[u32], goes_on: bool)
 fn hidden_states(target: &Path, text: &[u32], tapped: usize) -> Vec<f32> {
     let decoder = Decoder::load(&Checkpoint::open(target).unwrap(), &LoadOptions::default()).unwrap();
     let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(text, 0));
-    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last }];
+    let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
     let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[tapped] }).unwrap();
     (0..text.len()).flat_map(|row| output.tap(0, 0, row).to_vec()).collect()
 }

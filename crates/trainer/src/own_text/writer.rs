@@ -172,7 +172,7 @@ struct Draft {
 impl Draft {
     /// The rows of a pass; what follows is wanted only where nothing is left to read after them.
     fn segment<'a>(&'a mut self, rows: &'a [Row]) -> Segment<'a> {
-        let logits = if rows.len() == self.unread.len() { Logits::Last } else { Logits::None };
+        let logits = if rows.len() == self.unread.len() { Logits::Last(1) } else { Logits::None };
         Segment { cache: &mut self.cache, rows, logits }
     }
 

@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         see: impl FnOnce(&[f32]) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let rows = Row::chain(&[token], 0);
-        let segment = Segment { cache: &mut self.cache, rows: &rows, logits: Logits::Last };
+        let segment = Segment { cache: &mut self.cache, rows: &rows, logits: Logits::Last(1) };
         let seen = see(self.decoder.forward(work, &mut [segment], Depth::default())?.logits(0, 0));
         self.cache.keep_path(&[])?;
         seen
