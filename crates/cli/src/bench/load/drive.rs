@@ -1,5 +1,6 @@
 //! Sends the requests of one turn and waits for what becomes of them.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use espalier_client::Client;
 use espalier_local::LocalError;
 use espalier_proto::GenerationRequest;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -38,13 +40,13 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// Sends the turn's request of index `i`, which arrived at `arrived`.
-    async fn ask(&self, i: usize, arrived: Instant) -> Option<Outcome> {
+    /// Sends the turn's request of index `i`, which arrived at `arrived`; `begins` hears of every token.
+    async fn ask(&self, i: usize, arrived: Instant, mut begins: impl FnMut()) -> Option<Outcome> {
         let question = self.questions.get((self.first + i) % self.questions.len().max(1))?;
         let begun = Instant::now();
         let late = begun.saturating_duration_since(arrived);
         let mut client = self.client.clone();
-        let answered = timeout(self.deadline, client.generate(question.request.clone(), |_| {})).await;
+        let answered = timeout(self.deadline, client.generate(question.request.clone(), |_| begins())).await;
         let times = (late, begun.elapsed());
         let outcome = answered.map_or(Outcome::Late, |result| Outcome::new(result, times, Some(&question.expected)));
         (self.heard)();
@@ -53,19 +55,30 @@ impl Asking {
 }
 
 /// Clients of which each asks again as soon as it has its answer, or as long after a refusal as it was told.
+///
+/// They begin one after the other, each when the one before has its first token: clients that began together would stay
+/// together, and all prompts come in one burst after another, as they do not in a system that runs for long.
 pub(super) async fn closed(asking: Arc<Asking>, clients: usize) -> Result<Vec<Outcome>, CliError> {
     let next = Arc::new(AtomicUsize::new(0));
     let mut working = JoinSet::new();
+    let mut before = None;
     for _ in 0..clients {
         let (asking, next) = (Arc::clone(&asking), Arc::clone(&next));
+        let (begun, after) = oneshot::channel::<Infallible>();
+        let before = before.replace(after);
         working.spawn(async move {
-            let mut outcomes = Vec::new();
+            if let Some(before) = before {
+                // It tells by letting go.
+                let _ = before.await;
+            }
+            let (mut begun, mut outcomes) = (Some(begun), Vec::new());
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 if i >= asking.requests {
                     return outcomes;
                 }
-                let outcome = asking.ask(i, Instant::now()).await;
+                let outcome = asking.ask(i, Instant::now(), || drop(begun.take())).await;
+                drop(begun.take());
                 if let Some(Outcome::Refused { hint, .. }) = outcome {
                     sleep(hint.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)).await;
                 }
@@ -84,7 +97,7 @@ pub(super) async fn open(asking: Arc<Asking>, arrivals: Vec<Duration>) -> Result
         let arrived = begun + after;
         sleep_until(arrived.into()).await;
         let asking = Arc::clone(&asking);
-        working.spawn(async move { asking.ask(i, arrived).await.into_iter().collect() });
+        working.spawn(async move { asking.ask(i, arrived, || {}).await.into_iter().collect() });
     }
     all(working).await
 }

@@ -8,7 +8,7 @@ use crate::bench::draws::Draws;
 const REQUESTS_MIN: usize = 32;
 
 /// Requests of a turn for each one that is under way at once, or for each a second, unless told otherwise.
-const WAVES: f64 = 4.0;
+const WAVES: f64 = 6.0;
 
 /// What a system is put under.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,8 +53,8 @@ mod tests {
 
     #[test]
     fn a_turn_is_several_waves_long() {
-        assert_eq!([1, 8, 64].map(|count| Level::Concurrency(count).requests()), [32, 32, 256]);
-        assert_eq!([0.5, 20.3].map(|rate| Level::Rate(rate).requests()), [32, 82]);
+        assert_eq!([1, 8, 64].map(|count| Level::Concurrency(count).requests()), [32, 48, 384]);
+        assert_eq!([0.5, 20.3].map(|rate| Level::Rate(rate).requests()), [32, 122]);
     }
 
     #[test]
