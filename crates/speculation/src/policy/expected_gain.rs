@@ -66,6 +66,9 @@ pub(super) const KIND: Kind = Kind {
 /// Rounds of plain decoding in which it is measured, before the first draft.
 const PLAIN_ROUNDS: usize = 16;
 
+/// What drafts must make of a round of plain decoding, in tokens, after they made less than one.
+const AGAIN: f64 = 1.05;
+
 /// How likely the nodes of a probe are at the least.
 const PROBE_CHANCE: f64 = 0.3;
 
@@ -102,6 +105,8 @@ struct Known {
     pace: Pace,
     drafted: Pace,
     probing: Probing,
+    /// Whether drafts did not pay when that was last asked.
+    gave_up: bool,
 }
 
 impl Known {
@@ -113,7 +118,15 @@ impl Known {
             pace: Pace::of_plain_decoding(),
             drafted: Pace::of_drafts(),
             probing: Probing::new(probe_share),
+            gave_up: false,
         }
+    }
+
+    /// Whether rounds with a draft lately made more of their time than plain decoding; clearly more, once they did not. Where
+    /// some sequences draft and others do not, passes are less full than if all did the same, so that may not come and go.
+    fn drafts_pay(&mut self) -> bool {
+        self.gave_up = self.drafted.per_step() < if self.gave_up { AGAIN } else { 1.0 };
+        !self.gave_up
     }
 }
 
@@ -216,7 +229,7 @@ impl ExpectedGain {
     /// The root, where rounds with a draft lately made more of their time than plain decoding does. Before the first level
     /// nothing else is known of this round, and what drafts made tells also what it is worth to stop at the right level.
     fn root_if_drafts_pay(&mut self, draft: &Draft) -> Vec<usize> {
-        if !self.round.plain_is_known || self.known.lock().drafted.per_step() < 1.0 {
+        if !self.round.plain_is_known || !self.known.lock().drafts_pay() {
             return Vec::new();
         }
         self.round.worth.spend(1);
@@ -323,7 +336,8 @@ impl Policy for ExpectedGain {
         let mut known = self.known.lock();
         known.pace.add(round.committed, steps + read);
         known.drafted.add(round.committed, steps);
-        let lost = steps + read - round.committed as f64;
+        // What it took it may have taken from all, and its tokens are those of one.
+        let lost = steps + read - 1.0 - (round.committed as f64 - 1.0) / self.round.sequences.max(1.0);
         known.probing.drafted(if self.round.probe { lost } else { 0.0 });
         known.followers.fade();
         self.learn(&mut known, path, round.committed > path.len());
