@@ -15,6 +15,11 @@ pub struct PassLoad {
 }
 
 impl PassLoad {
+    /// Whether nobody drafts: about all that are open are in the pass, each with a token of its own.
+    pub(super) fn is_plain(self) -> bool {
+        self.rows == self.trees && 20 * self.trees >= 17 * self.open
+    }
+
     /// The same, or a pass for so many rows of one sequence where nothing is known.
     pub(super) fn or_alone(self, rows: usize) -> Self {
         if self.trees == 0 { Self { rows, trees: 1, open: 1 } } else { self }
@@ -30,13 +35,15 @@ impl PassLoad {
 pub(super) struct Load {
     trees: f64,
     open: f64,
+    /// At the last pass.
+    open_now: usize,
     /// Time that trees wait for their pass, as a share of the pass's own.
     waits: f64,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Self { trees: 1.0, open: 1.0, waits: 0.0 }
+        Self { trees: 1.0, open: 1.0, open_now: 1, waits: 0.0 }
     }
 }
 
@@ -50,7 +57,13 @@ impl Load {
 
     /// So many sequences were open at a pass.
     pub(super) fn opened(&mut self, pass: PassLoad) {
-        self.open += FADE * (pass.open.max(pass.trees) as f64 - self.open);
+        self.open_now = pass.open.max(pass.trees).max(1);
+        self.open += FADE * (self.open_now as f64 - self.open);
+    }
+
+    /// Sequences that were open at the last pass.
+    pub(super) fn open_now(&self) -> usize {
+        self.open_now
     }
 
     /// Nodes beside one root that a pass has if all in it send trees of `nodes`.
@@ -61,11 +74,6 @@ impl Load {
     /// Sequences that were open at once.
     pub(super) fn sequences(&self) -> f64 {
         self.open.max(1.0)
-    }
-
-    /// Nodes beside one root that a pass of plain decoding has: all sequences look ahead, so each has its row in every pass.
-    pub(super) fn nodes_of_plain(&self) -> usize {
-        beside_root(self.open)
     }
 
     /// How many times its pass a tree takes, the wait for it included.
@@ -87,7 +95,7 @@ mod tests {
         let mut load = Load::default();
         (0..100).for_each(|_| load.add(PassLoad::default().or_alone(6), 0.0));
         assert_eq!([0, 1, 7].map(|nodes| load.nodes(nodes)), [0, 1, 7]);
-        assert_eq!((load.nodes_of_plain(), load.passes(), load.sequences()), (0, 1.0, 1.0));
+        assert_eq!((load.open_now(), load.passes(), load.sequences()), (1, 1.0, 1.0));
     }
 
     #[test]
@@ -95,7 +103,7 @@ mod tests {
         let mut load = Load::default();
         (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.5));
         assert_eq!([0, 1, 4].map(|nodes| load.nodes(nodes)), [7, 15, 39]);
-        assert_eq!((load.nodes_of_plain(), load.sequences().round()), (15, 16.0));
+        assert_eq!((load.open_now(), load.sequences().round()), (16, 16.0));
         assert!((load.passes() - 1.5).abs() < 1e-3);
     }
 }

@@ -191,34 +191,34 @@ impl CostModel {
             self.way.add(ms(took.elapsed - compute - queue));
             self.load.add(pass, ms(queue) / ms(compute).max(f64::MIN_POSITIVE));
             self.rounds = self.rounds.saturating_add(1);
-            if self.knows_empty_trees() {
-                self.plain.compare(self.empty_tree_ms());
-            }
+            self.plain.drafted(self.load.open_now(), self.known_empty_tree_ms());
         }
     }
 
     /// Some rounds of plain decoding, which may overlap, took this long on average; the last shared its pass like this.
     ///
     /// What they take while others in the pass draft says what they take if nobody does: as much less as the pass is then
-    /// shorter.
+    /// shorter. It counts late, and until they were measured while nobody did.
     pub fn observe_plain(&mut self, took: Duration, pass: PassLoad) {
         self.level.rest();
         let pass = pass.or_alone(1);
         self.load.opened(pass);
+        let open = self.load.open_now();
         let compute = self.compute.curve();
-        let [shared, plain] = [pass.rows, pass.open.max(pass.trees)].map(|rows| compute.at(rows.saturating_sub(1)));
-        let took_ms = ms(took) * (plain / shared.max(f64::MIN_POSITIVE)).min(1.0);
-        self.plain.add(took_ms, self.knows_empty_trees().then(|| self.empty_tree_ms()));
+        let [shared, plain] = [pass.rows, open].map(|rows| compute.at(rows.saturating_sub(1)));
+        let undisturbed = pass.is_plain();
+        let factor = if undisturbed { 1.0 } else { (plain / shared.max(f64::MIN_POSITIVE)).min(1.0) };
+        self.plain.add(ms(took) * factor, (open, undisturbed), self.known_empty_tree_ms());
     }
 
-    /// Whether what an empty tree costs has been measured well enough to tell of the load.
-    fn knows_empty_trees(&self) -> bool {
-        self.rounds >= KNOWN_ROUNDS
+    /// An empty tree, if nobody drafts and so many sequences are open: all look ahead, so each has its row in every pass.
+    fn empty_tree_ms(&self, open: usize) -> f64 {
+        self.way.ms() + self.compute.curve().at(open.saturating_sub(1))
     }
 
-    /// An empty tree, if nobody drafts.
-    fn empty_tree_ms(&self) -> f64 {
-        self.way.ms() + self.compute.curve().at(self.load.nodes_of_plain())
+    /// That of the sequences that are open now, where it is known well enough to tell of the machine.
+    fn known_empty_tree_ms(&self) -> Option<f64> {
+        (self.rounds >= KNOWN_ROUNDS).then(|| self.empty_tree_ms(self.load.open_now()))
     }
 
     /// The cost of trees by their nodes, if all in a pass send as many.
@@ -234,7 +234,7 @@ impl CostModel {
             verification_ms: self.way.ms() + self.compute.mean_ms(),
             level: self.level.curve(),
             verification: self.verification(),
-            plain_ms: self.plain.ms(self.empty_tree_ms()),
+            plain_ms: self.plain.ms(self.load.open_now(), |open| self.empty_tree_ms(open)),
             sequences: self.load.sequences(),
         }
     }

@@ -2,69 +2,174 @@
 
 use super::way::Way;
 
-/// A running mean of plain rounds, which follows the load while there are none.
+/// How many times more or fewer sequences may be open than when plain rounds were measured that these tell of.
+const NEAR: f64 = 1.5;
+
+/// Rounds with a tree after which what plain rounds cost is measured anew.
+const AGE_MAX: f64 = 1024.0;
+
+/// Measurements by each sequence that was open, after which those count that were made while others drafted.
+const DISTURBED: usize = 2;
+
+/// Plain rounds as they were measured, by the number of sequences that were open.
 ///
-/// Rounds with trees tell of the load: as they grow dearer or cheaper, so do plain ones.
+/// They are not worked out from rounds with trees: on processors that drafter and target share, those take longer than
+/// they would if nobody drafted, and by such figures drafting always pays. But as such rounds grow dearer or cheaper, so do
+/// plain ones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Plain {
     /// Nothing before the target is warm: its first rounds are slow.
-    took: Option<Way>,
     is_warm: bool,
-    /// What an empty tree cost when plain rounds were measured last, or when that was first known.
+    /// One for each [`kind`] at the most.
+    measured: Vec<Measured>,
+}
+
+#[derive(Debug, Clone)]
+struct Measured {
+    open: usize,
+    took: Way,
+    /// How many times.
+    times: usize,
+    /// Whether nobody drafted meanwhile.
+    undisturbed: bool,
+    /// What an empty tree cost then, or when that was first known.
     empty_tree_ms: Option<f64>,
+    /// Rounds with a tree since, one of one of `n` sequences counting as a part of `n`.
+    age: f64,
 }
 
 impl Plain {
-    /// Plain rounds took this long when an empty tree cost `empty_tree_ms`, if that is known.
-    pub(super) fn add(&mut self, ms: f64, empty_tree_ms: Option<f64>) {
+    /// Plain rounds took this long while `open` sequences were open and, if they were `undisturbed`, none drafted, when an
+    /// empty tree cost `empty_tree_ms`, if that is known.
+    pub(super) fn add(&mut self, ms: f64, (open, undisturbed): (usize, bool), empty_tree_ms: Option<f64>) {
         if !self.is_warm {
             self.is_warm = true;
             return;
         }
-        self.took.get_or_insert_with(|| Way::new(ms)).add(ms);
-        self.empty_tree_ms = empty_tree_ms;
+        let found = self.measured.iter().position(|measured| kind(measured.open) == kind(open));
+        let found = found.map(|place| self.measured.swap_remove(place));
+        let (mut took, times) = match found {
+            // What was measured while others drafted says nothing beside what was not.
+            Some(measured) if measured.undisturbed && !undisturbed => return self.measured.push(measured),
+            Some(measured) if measured.undisturbed == undisturbed => (measured.took, measured.times),
+            _ => (Way::new(ms), 0),
+        };
+        took.add(ms);
+        self.measured.push(Measured { open, took, times: times + 1, undisturbed, empty_tree_ms, age: 0.0 });
     }
 
-    /// An empty tree costs this much now.
-    pub(super) fn compare(&mut self, empty_tree_ms: f64) {
-        self.empty_tree_ms.get_or_insert(empty_tree_ms);
+    /// A round with a tree went by while so many sequences were open; an empty tree costs this much now, if that is known.
+    pub(super) fn drafted(&mut self, open: usize, empty_tree_ms: Option<f64>) {
+        for measured in self.measured.iter_mut().filter(|measured| kind(measured.open) == kind(open)) {
+            measured.age += 1.0 / open.max(1) as f64;
+            measured.empty_tree_ms = measured.empty_tree_ms.or(empty_tree_ms);
+        }
+        self.measured.retain(|measured| measured.age <= AGE_MAX);
     }
 
-    /// A plain round where an empty tree costs `empty_tree_ms`, which is no less; nothing before one was measured.
-    pub(super) fn ms(&self, empty_tree_ms: f64) -> Option<f64> {
-        let took_ms = self.took.as_ref()?.ms();
-        let load = self.empty_tree_ms.map_or(1.0, |before| empty_tree_ms / before.max(f64::MIN_POSITIVE));
-        Some((took_ms * load).min(empty_tree_ms))
+    /// A plain round where `open` sequences are open and an empty tree costs what `empty_tree_ms` says for such a number,
+    /// which is no less; nothing where none was measured with about as many.
+    pub(super) fn ms(&self, open: usize, empty_tree_ms: impl Fn(usize) -> f64) -> Option<f64> {
+        let apart = |measured: &&Measured| ratio(measured.open, open);
+        let nearest = self.measured.iter().filter(|measured| measured.counts()).min_by(|a, b| apart(a).total_cmp(&apart(b)))?;
+        let now = empty_tree_ms(open);
+        let before = nearest.empty_tree_ms.unwrap_or_else(|| empty_tree_ms(nearest.open));
+        let took = nearest.took.ms() * now / before.max(f64::MIN_POSITIVE);
+        (apart(&nearest) <= NEAR).then_some(took.min(now))
     }
+}
+
+impl Measured {
+    /// All that wait for plain rounds to be measured stop drafting for a while, so most are measured while nobody drafts. If
+    /// not, somebody always does, and it will have to do.
+    fn counts(&self) -> bool {
+        self.undisturbed || self.times > DISTURBED * self.open
+    }
+}
+
+/// Numbers of sequences of one kind are told as one: all up to 4, then two to each doubling.
+fn kind(open: usize) -> u32 {
+    (2.0 * libm::log2(open.max(1) as f64)).round() as u32
+}
+
+/// How many times the lesser of two counts the greater is.
+fn ratio(a: usize, b: usize) -> f64 {
+    a.max(b).max(1) as f64 / a.min(b).max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// A round with an empty tree takes 4 ms and 2 more for each sequence beyond the first.
+    fn empty(open: usize) -> f64 {
+        2.0 + 2.0 * open as f64
+    }
+
+    fn warm() -> Plain {
+        Plain { is_warm: true, ..Plain::default() }
+    }
+
     #[test]
     fn the_first_rounds_of_a_cold_target_do_not_count() {
         let mut plain = Plain::default();
-        plain.add(9.0, Some(2.0));
-        assert_eq!(plain.ms(2.0), None);
-        plain.add(1.0, Some(2.0));
-        assert_eq!(plain.ms(2.0), Some(1.0));
+        plain.add(9.0, (1, true), None);
+        assert_eq!(plain.ms(1, empty), None);
+        plain.add(1.0, (1, true), None);
+        assert_eq!(plain.ms(1, empty), Some(1.0));
     }
 
     #[test]
-    fn it_follows_the_load_from_when_that_is_known() {
-        let mut plain = Plain::default();
-        (0..2).for_each(|_| plain.add(1.0, None));
-        assert_eq!(plain.ms(7.0), Some(1.0));
-        plain.compare(2.0);
-        plain.compare(5.0);
-        assert_eq!(plain.ms(6.0), Some(3.0));
+    fn they_are_known_where_about_as_many_sequences_were_open() {
+        let mut plain = warm();
+        plain.add(3.0, (2, true), None);
+        plain.add(9.0, (8, true), None);
+        let found = [1, 2, 3, 4, 6, 8, 12, 13].map(|open| plain.ms(open, empty));
+        assert_eq!(found, [None, Some(3.0), Some(4.0), None, Some(7.0), Some(9.0), Some(13.0), None]);
     }
 
     #[test]
-    fn it_is_never_dearer_than_an_empty_tree() {
-        let mut plain = Plain::default();
-        (0..2).for_each(|_| plain.add(3.0, Some(2.0)));
-        assert_eq!(plain.ms(2.0), Some(2.0));
+    fn they_follow_rounds_with_trees_from_when_these_are_known() {
+        let mut plain = warm();
+        plain.add(1.0, (1, true), None);
+        assert_eq!(plain.ms(1, |_| 7.0), Some(1.0));
+        plain.drafted(1, Some(2.0));
+        plain.drafted(1, Some(5.0));
+        assert_eq!(plain.ms(1, |_| 6.0), Some(3.0));
+    }
+
+    #[test]
+    fn they_are_never_dearer_than_an_empty_tree() {
+        let mut plain = warm();
+        plain.add(3.0, (1, true), Some(2.0));
+        assert_eq!(plain.ms(1, |_| 2.0), Some(2.0));
+    }
+
+    #[test]
+    fn what_was_measured_beside_drafts_counts_late_and_until_something_better_is_known() {
+        let mut plain = warm();
+        (0..4 * DISTURBED).for_each(|_| plain.add(5.0, (4, false), None));
+        assert_eq!(plain.ms(4, empty), None);
+        plain.add(5.0, (4, false), None);
+        assert_eq!(plain.ms(4, empty), Some(5.0));
+        plain.add(3.0, (4, true), None);
+        assert_eq!(plain.ms(4, empty), Some(3.0));
+        (0..9).for_each(|_| plain.add(5.0, (4, false), None));
+        assert_eq!(plain.ms(4, empty), Some(3.0));
+    }
+
+    #[test]
+    fn after_many_rounds_with_trees_they_are_forgotten() {
+        let mut plain = warm();
+        plain.add(3.0, (2, true), None);
+        (0..2 * AGE_MAX as usize).for_each(|_| plain.drafted(2, None));
+        assert_eq!(plain.ms(2, empty), Some(3.0));
+        plain.drafted(2, None);
+        assert_eq!(plain.ms(2, empty), None);
+    }
+
+    #[test]
+    fn all_counts_are_of_few_kinds() {
+        assert_eq!([1, 2, 3, 4, 5, 6, 8, 11, 16, 64].map(kind), [0, 2, 3, 4, 5, 5, 6, 7, 8, 12]);
     }
 }
