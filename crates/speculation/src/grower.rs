@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
+use std::time::Duration;
 
 use crate::draft::{Draft, Expansion};
 use crate::tree::{MAX_TREE_NODES, Node, Tree};
@@ -198,6 +199,11 @@ impl Grower {
         };
         self.sent = (counts, proposal.drafted_ids.clone());
         proposal
+    }
+
+    /// Tells the policy how long the round took, drafting included; before [`Self::observe`], where that is known.
+    pub fn took(&mut self, time: Duration) {
+        self.policy.took(time);
     }
 
     /// Tells the policy how its last proposal went, and returns the round's counts.

@@ -136,6 +136,7 @@ impl<'a> Run<'a> {
         let compute = self.spend(self.machine.compute.at(tree.len()));
         let elapsed = compute + self.spend(self.machine.way_ms);
         let took = RoundTime::alone(elapsed, compute);
+        grower.took(elapsed + levels.iter().map(|level: &(usize, Duration)| level.1).sum());
         if tree.is_empty() {
             self.costs.observe_plain(elapsed, PassLoad::default());
         } else {

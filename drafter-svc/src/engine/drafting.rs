@@ -52,6 +52,8 @@ pub(crate) struct Drafting {
     prediction: Option<Prediction>,
     /// The time of the round's steps since it was begun, and that of each which says what a level costs, by its rows.
     pub(crate) steps_took: Duration,
+    /// How long the round took whose outcome comes next, where that tells something.
+    round_took: Option<Duration>,
     levels: Vec<(usize, Duration)>,
     committed: Vec<Token>,
     /// What is known of them.
@@ -103,6 +105,7 @@ impl Drafting {
             tuning: None,
             prediction: None,
             steps_took: Duration::ZERO,
+            round_took: None,
             levels: Vec::new(),
             past: Past::of(model),
             sampler: Sampler::new(request.sampling, prompt, generated),
@@ -153,6 +156,7 @@ impl Drafting {
         if let Some(tuning) = &mut self.tuning {
             tuning.observe(outcome.tokens.len(), took);
         }
+        self.round_took = Some(took);
     }
 
     /// Starts a round, or goes on with it where it was started ahead.
@@ -340,9 +344,15 @@ impl Drafting {
         }
         self.ran.clear();
         self.commit(outcome)?;
-        self.grower.observe(&outcome.path, outcome.tokens.len());
+        observe(&mut self.grower, outcome, self.round_took.take());
         Ok(())
     }
+}
+
+/// Tells a grower what became of its tree, and how long that took where it is known.
+fn observe(grower: &mut Grower, outcome: &Outcome, took: Option<Duration>) {
+    took.into_iter().for_each(|took| grower.took(took));
+    grower.observe(&outcome.path, outcome.tokens.len());
 }
 
 /// The tokens from below the root down to draft node `id`.

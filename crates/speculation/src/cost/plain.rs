@@ -71,7 +71,8 @@ impl Plain {
     /// which is no less; nothing where none was measured with about as many.
     pub(super) fn ms(&self, open: usize, empty_tree_ms: impl Fn(usize) -> f64) -> Option<f64> {
         let apart = |measured: &&Measured| ratio(measured.open, open);
-        let nearest = self.measured.iter().filter(|measured| measured.counts()).min_by(|a, b| apart(a).total_cmp(&apart(b)))?;
+        let nearest =
+            self.measured.iter().filter(|measured| measured.counts()).min_by(|a, b| apart(a).total_cmp(&apart(b)))?;
         let now = empty_tree_ms(open);
         let before = nearest.empty_tree_ms.unwrap_or_else(|| empty_tree_ms(nearest.open));
         let took = nearest.took.ms() * now / before.max(f64::MIN_POSITIVE);

@@ -23,6 +23,7 @@ mod probing;
 mod worth;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::param::Param;
 use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
@@ -68,6 +69,9 @@ const PLAIN_ROUNDS: usize = 16;
 
 /// What drafts must make of a round of plain decoding, in tokens, after they made less than one.
 const AGAIN: f64 = 1.05;
+
+/// How many times what was reckoned with a round may count, and what part of it: the machine hiccups now and then.
+const HICCUP: f64 = 3.0;
 
 /// How likely the nodes of a probe are at the least.
 const PROBE_CHANCE: f64 = 0.3;
@@ -140,6 +144,9 @@ struct Round {
     nodes: Vec<Estimate>,
     /// Sequences that the target serves at once.
     sequences: f64,
+    /// A round of plain decoding, in milliseconds, and this round in such rounds where it was measured.
+    plain_ms: f64,
+    took: Option<f64>,
     /// Whether plain decoding was measured, which drafts are held against.
     plain_is_known: bool,
     /// Whether it is drafted although no draft is expected to pay.
@@ -162,6 +169,14 @@ struct Estimate {
 }
 
 impl Round {
+    /// How long the round took, and the reading before it, in rounds of plain decoding. What was measured goes before what
+    /// was reckoned with: it knows of all that the drafter waited for, and of nothing that was drafted ahead.
+    fn relative_time(&self) -> (f64, f64) {
+        let (steps, read) = self.worth.relative_time(self.sent);
+        let measured = self.took.map(|took| (took - read).clamp(steps / HICCUP, steps * HICCUP));
+        (measured.unwrap_or(steps), read)
+    }
+
     /// The chance that node `id` is accepted; 1 for the root.
     fn chance(&self, id: usize) -> f64 {
         id.checked_sub(1).and_then(|index| self.nodes.get(index)).map_or(1.0, |node| node.chance)
@@ -293,6 +308,8 @@ impl Policy for ExpectedGain {
         self.round.expected.clear();
         self.round.nodes.clear();
         self.round.sequences = costs.sequences;
+        self.round.plain_ms = costs.plain_or_empty_tree_ms();
+        self.round.took = None;
         self.round.plain_is_known = costs.plain_ms.is_some();
         self.round.probe = false;
     }
@@ -327,15 +344,20 @@ impl Policy for ExpectedGain {
         kept
     }
 
+    fn took(&mut self, time: Duration) {
+        self.round.took = Some(time.as_secs_f64() * 1e3 / self.round.plain_ms.max(f64::MIN_POSITIVE));
+    }
+
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
         if round.drafted == 0 {
             return self.committed_plainly(round.committed);
         }
         self.idle = 0;
-        let (steps, read) = self.round.worth.relative_time(self.round.sent);
+        let (steps, read) = self.round.relative_time();
         let mut known = self.known.lock();
         known.pace.add(round.committed, steps + read);
-        known.drafted.add(round.committed, steps);
+        // What a probe reads was missed since long ago; else it is what drafts cost where texts are short.
+        known.drafted.add(round.committed, if self.round.probe { steps } else { steps + read });
         // What it took it may have taken from all, and its tokens are those of one.
         let lost = steps + read - 1.0 - (round.committed as f64 - 1.0) / self.round.sequences.max(1.0);
         known.probing.drafted(if self.round.probe { lost } else { 0.0 });

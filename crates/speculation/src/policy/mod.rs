@@ -24,6 +24,7 @@ mod vanilla_tree;
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::draft::Draft;
 use crate::{Candidates, Costs, RoundRecord};
@@ -115,6 +116,9 @@ pub trait Policy: Send {
     fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         draft.kept().collect()
     }
+
+    /// The round took this long, drafting included; told before [`Policy::observe`], where it is known.
+    fn took(&mut self, _time: Duration) {}
 
     /// Learns how the round went; `path` holds the draft numbers of the accepted nodes, from the
     /// root (excluded) downwards. Tokens cut off by a stop are in neither.

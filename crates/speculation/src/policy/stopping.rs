@@ -5,6 +5,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use std::time::Duration;
+
 use super::chain::StopTest;
 use super::param::{Param, Value, Values};
 use super::registry::{CHAINS, ChainKind, DEPTH_MAX, max_depth, max_nodes};
@@ -148,6 +150,10 @@ impl Policy for Stopped {
 
     fn keep(&mut self, draft: &Draft) -> Vec<usize> {
         self.tree.keep(draft)
+    }
+
+    fn took(&mut self, time: Duration) {
+        self.tree.took(time);
     }
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use espalier_proto::Outcome;
 use espalier_speculation::{Experience, Grower, Limits, MAX_TREE_NODES, Sampler, Token};
 
-use super::Drafting;
+use super::{Drafting, observe};
 use crate::error::SequenceError;
 
 /// Rows that must be free, and the most that the tail may hold, for a tree to be begun ahead. While outcomes are as assumed
@@ -181,7 +181,7 @@ impl Drafting {
         let UnderWay { committed, chain, sampler, ran, sent, lacks_token, .. } = *under_way;
         let assumed = self.committed.get(committed..).unwrap_or_default();
         if !lacks_token && has_drafted && assumed == outcome.tokens {
-            ahead.other.observe(&outcome.path, outcome.tokens.len());
+            observe(&mut ahead.other, outcome, self.round_took.take());
             ahead.stage = Stage::Begun;
             return true;
         }
