@@ -35,15 +35,15 @@ impl PassLoad {
 pub(super) struct Load {
     trees: f64,
     open: f64,
-    /// At the last pass.
-    open_now: usize,
+    /// At the last passes: where one sequence follows another both are open for a moment.
+    last: [usize; 3],
     /// Time that trees wait for their pass, as a share of the pass's own.
     waits: f64,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Self { trees: 1.0, open: 1.0, open_now: 1, waits: 0.0 }
+        Self { trees: 1.0, open: 1.0, last: [1; 3], waits: 0.0 }
     }
 }
 
@@ -57,13 +57,16 @@ impl Load {
 
     /// So many sequences were open at a pass.
     pub(super) fn opened(&mut self, pass: PassLoad) {
-        self.open_now = pass.open.max(pass.trees).max(1);
-        self.open += FADE * (self.open_now as f64 - self.open);
+        let open = pass.open.max(pass.trees).max(1);
+        self.last = [open, self.last[0], self.last[1]];
+        self.open += FADE * (open as f64 - self.open);
     }
 
-    /// Sequences that were open at the last pass.
+    /// Sequences that are open: at the last three passes, the middle number.
     pub(super) fn open_now(&self) -> usize {
-        self.open_now
+        let mut last = self.last;
+        last.sort_unstable();
+        last[1]
     }
 
     /// Nodes beside one root that a pass has if all in it send trees of `nodes`.

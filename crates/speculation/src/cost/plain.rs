@@ -6,7 +6,7 @@ use super::way::Way;
 const NEAR: f64 = 1.5;
 
 /// Rounds with a tree after which what plain rounds cost is measured anew.
-const AGE_MAX: f64 = 1024.0;
+const AGE_MAX: f64 = 16384.0;
 
 /// Measurements by each sequence that was open, after which those count that were made while others drafted.
 const DISTURBED: usize = 2;
