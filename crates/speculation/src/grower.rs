@@ -201,9 +201,10 @@ impl Grower {
         proposal
     }
 
-    /// Tells the policy how long the round took, drafting included; before [`Self::observe`], where that is known.
-    pub fn took(&mut self, time: Duration) {
-        self.policy.took(time);
+    /// Tells the policy how long the round took, drafting included, and how long besides the drafter was `reading` what it
+    /// had not read yet; before [`Self::observe`], where that is known.
+    pub fn took(&mut self, time: Duration, reading: Duration) {
+        self.policy.took(time, reading);
     }
 
     /// Tells the policy how its last proposal went, and returns the round's counts.

@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
         let limits = Limits { max_nodes: 64, max_depth };
         grower.begin_round(&RoundStart { costs: self.costs.costs(), limits, position: text.len() as u64 - 1, seed });
         let mut sampler = Sampler::new(Sampling::new(self.temperature, 0, 1.0, seed).unwrap(), text, &[]);
-        let mut levels = Vec::new();
+        let mut levels: Vec<(usize, Duration)> = Vec::new();
         while let Some(frontier) = grower.frontier() {
             let width = frontier.len();
             let candidates: Vec<Candidates> =
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         let compute = self.spend(self.machine.compute.at(tree.len()));
         let elapsed = compute + self.spend(self.machine.way_ms);
         let took = RoundTime::alone(elapsed, compute);
-        grower.took(elapsed + levels.iter().map(|level: &(usize, Duration)| level.1).sum());
+        grower.took(elapsed + levels.iter().map(|level| level.1).sum(), Duration::ZERO);
         if tree.is_empty() {
             self.costs.observe_plain(elapsed, PassLoad::default());
         } else {

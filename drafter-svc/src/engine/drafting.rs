@@ -52,8 +52,10 @@ pub(crate) struct Drafting {
     prediction: Option<Prediction>,
     /// The time of the round's steps since it was begun, and that of each which says what a level costs, by its rows.
     pub(crate) steps_took: Duration,
-    /// How long the round took whose outcome comes next, where that tells something.
-    round_took: Option<Duration>,
+    /// Of it, that of steps which only read what had been committed.
+    reading_took: Duration,
+    /// How long the round took whose outcome comes next, and such steps besides, where that tells something.
+    round_took: Option<(Duration, Duration)>,
     levels: Vec<(usize, Duration)>,
     committed: Vec<Token>,
     /// What is known of them.
@@ -105,6 +107,7 @@ impl Drafting {
             tuning: None,
             prediction: None,
             steps_took: Duration::ZERO,
+            reading_took: Duration::ZERO,
             round_took: None,
             levels: Vec::new(),
             past: Past::of(model),
@@ -156,12 +159,12 @@ impl Drafting {
         if let Some(tuning) = &mut self.tuning {
             tuning.observe(outcome.tokens.len(), took);
         }
-        self.round_took = Some(took);
+        self.round_took = Some((took.saturating_sub(self.reading_took), self.reading_took));
     }
 
     /// Starts a round, or goes on with it where it was started ahead.
     pub(crate) fn begin(&mut self, limits: Limits) {
-        self.steps_took = Duration::ZERO;
+        (self.steps_took, self.reading_took) = (Duration::ZERO, Duration::ZERO);
         let begun_ahead = self.ahead.as_mut().is_some_and(Ahead::take_begun);
         if let Some(tuning) = &mut self.tuning {
             tuning.begin_round(&mut self.exits, begun_ahead || limits.max_depth == 0);
@@ -291,8 +294,9 @@ impl Drafting {
             return;
         }
         self.steps_took += took;
-        if step.is_level() {
-            self.levels.push((step.rows.len(), took));
+        match step.is_level() {
+            true => self.levels.push((step.rows.len(), took)),
+            false => self.reading_took += took,
         }
     }
 
@@ -350,8 +354,8 @@ impl Drafting {
 }
 
 /// Tells a grower what became of its tree, and how long that took where it is known.
-fn observe(grower: &mut Grower, outcome: &Outcome, took: Option<Duration>) {
-    took.into_iter().for_each(|took| grower.took(took));
+fn observe(grower: &mut Grower, outcome: &Outcome, took: Option<(Duration, Duration)>) {
+    took.into_iter().for_each(|(took, reading)| grower.took(took, reading));
     grower.observe(&outcome.path, outcome.tokens.len());
 }
 

@@ -144,9 +144,10 @@ struct Round {
     nodes: Vec<Estimate>,
     /// Sequences that the target serves at once.
     sequences: f64,
-    /// A round of plain decoding, in milliseconds, and this round in such rounds where it was measured.
+    /// A round of plain decoding, in milliseconds; and in such rounds this round and the reading before it, where they were
+    /// measured.
     plain_ms: f64,
-    took: Option<f64>,
+    took: Option<(f64, f64)>,
     /// Whether plain decoding was measured, which drafts are held against.
     plain_is_known: bool,
     /// Whether it is drafted although no draft is expected to pay.
@@ -173,8 +174,10 @@ impl Round {
     /// was reckoned with: it knows of all that the drafter waited for, and of nothing that was drafted ahead.
     fn relative_time(&self) -> (f64, f64) {
         let (steps, read) = self.worth.relative_time(self.sent);
-        let measured = self.took.map(|took| (took - read).clamp(steps / HICCUP, steps * HICCUP));
-        (measured.unwrap_or(steps), read)
+        match self.took {
+            Some((took, read)) => (took.clamp(steps / HICCUP, steps * HICCUP), read),
+            None => (steps, read),
+        }
     }
 
     /// The chance that node `id` is accepted; 1 for the root.
@@ -344,8 +347,9 @@ impl Policy for ExpectedGain {
         kept
     }
 
-    fn took(&mut self, time: Duration) {
-        self.round.took = Some(time.as_secs_f64() * 1e3 / self.round.plain_ms.max(f64::MIN_POSITIVE));
+    fn took(&mut self, time: Duration, reading: Duration) {
+        let plain = |time: Duration| time.as_secs_f64() * 1e3 / self.round.plain_ms.max(f64::MIN_POSITIVE);
+        self.round.took = Some((plain(time), plain(reading)));
     }
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {

@@ -117,8 +117,9 @@ pub trait Policy: Send {
         draft.kept().collect()
     }
 
-    /// The round took this long, drafting included; told before [`Policy::observe`], where it is known.
-    fn took(&mut self, _time: Duration) {}
+    /// The round took this long, drafting included, and besides the drafter was `reading` so long what it had not read yet;
+    /// told before [`Policy::observe`], where it is known.
+    fn took(&mut self, _time: Duration, _reading: Duration) {}
 
     /// Learns how the round went; `path` holds the draft numbers of the accepted nodes, from the
     /// root (excluded) downwards. Tokens cut off by a stop are in neither.

@@ -152,8 +152,8 @@ impl Policy for Stopped {
         self.tree.keep(draft)
     }
 
-    fn took(&mut self, time: Duration) {
-        self.tree.took(time);
+    fn took(&mut self, time: Duration, reading: Duration) {
+        self.tree.took(time, reading);
     }
 
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
