@@ -72,9 +72,6 @@ impl Costs {
 /// Most nodes of a step that is learnt from: more are a prompt's, not a tree's.
 const NODES_MAX: usize = 256;
 
-/// Rounds with a tree after which it is known what they cost.
-const KNOWN_ROUNDS: u32 = 16;
-
 /// How many times the time of its round's other levels one may count at the most.
 const HICCUP: u32 = 3;
 
@@ -128,8 +125,6 @@ pub struct CostModel {
     way: Way,
     load: Load,
     plain: Plain,
-    /// Rounds with a tree that were measured.
-    rounds: u32,
 }
 
 impl Default for CostModel {
@@ -142,7 +137,7 @@ impl CostModel {
     /// A model that believes the proportions of `prior` until it is measured otherwise.
     pub fn new(prior: &Costs) -> Self {
         let (level, compute) = (Fit::new(&prior.level), Fit::new(&prior.verification));
-        Self { level, compute, way: Way::new(0.0), load: Load::default(), plain: Plain::default(), rounds: 0 }
+        Self { level, compute, way: Way::new(0.0), load: Load::default(), plain: Plain::default() }
     }
 
     /// Starts over with what the drafter measured by itself: draft levels of so many rows.
@@ -160,7 +155,7 @@ impl CostModel {
         if let Some(curve) = Curve::through(points) {
             self.compute = Fit::measured(&curve);
             self.way = Way::new(WAY_MS);
-            (self.plain, self.rounds) = (Plain::default(), 0);
+            self.plain = Plain::default();
         }
     }
 
@@ -190,8 +185,7 @@ impl CostModel {
             }
             self.way.add(ms(took.elapsed - compute - queue));
             self.load.add(pass, ms(queue) / ms(compute).max(f64::MIN_POSITIVE));
-            self.rounds = self.rounds.saturating_add(1);
-            self.plain.drafted(self.load.open_now(), self.known_empty_tree_ms());
+            self.plain.drafted(self.load.open_now(), self.empty_tree_ms(self.load.open_now()));
         }
     }
 
@@ -208,17 +202,12 @@ impl CostModel {
         let [shared, plain] = [pass.rows, open].map(|rows| compute.at(rows.saturating_sub(1)));
         let undisturbed = pass.is_plain();
         let factor = if undisturbed { 1.0 } else { (plain / shared.max(f64::MIN_POSITIVE)).min(1.0) };
-        self.plain.add(ms(took) * factor, (open, undisturbed), self.known_empty_tree_ms());
+        self.plain.add(ms(took) * factor, open, undisturbed);
     }
 
     /// An empty tree, if nobody drafts and so many sequences are open: all look ahead, so each has its row in every pass.
     fn empty_tree_ms(&self, open: usize) -> f64 {
-        self.way.ms() + self.compute.curve().at(open.saturating_sub(1))
-    }
-
-    /// That of the sequences that are open now, where it is known well enough to tell of the machine.
-    fn known_empty_tree_ms(&self) -> Option<f64> {
-        (self.rounds >= KNOWN_ROUNDS).then(|| self.empty_tree_ms(self.load.open_now()))
+        self.way.ms() + self.load.passes() * self.compute.curve().at(open.saturating_sub(1))
     }
 
     /// The cost of trees by their nodes, if all in a pass send as many.
@@ -376,6 +365,7 @@ mod tests {
             (found.plain_ms.unwrap() - 0.67).abs() < 1e-9 && (found.verification.at(4) - 2.9).abs() < 0.2,
             "{found:?}"
         );
+        rounds(&mut model, (2.0, 1.0), &[4], 30);
         rounds(&mut model, (6.0, 3.0), &[4], 200);
         assert!((model.costs().plain_ms.unwrap() / 0.67 - 3.0).abs() < 0.3);
     }

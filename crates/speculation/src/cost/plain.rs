@@ -11,6 +11,9 @@ const AGE_MAX: f64 = 16384.0;
 /// Measurements by each sequence that was open, after which those count that were made while others drafted.
 const DISTURBED: usize = 2;
 
+/// Rounds with a tree after which they tell how the machine changes: before, they may be dearer because drafting began.
+const SETTLED: f64 = 16.0;
+
 /// Plain rounds as they were measured, by the number of sequences that were open.
 ///
 /// They are not worked out from rounds with trees: on processors that drafter and target share, those take longer than
@@ -32,16 +35,15 @@ struct Measured {
     times: usize,
     /// Whether nobody drafted meanwhile.
     undisturbed: bool,
-    /// What an empty tree cost then, or when that was first known.
+    /// What an empty tree cost once rounds with trees had [`SETTLED`].
     empty_tree_ms: Option<f64>,
     /// Rounds with a tree since, one of one of `n` sequences counting as a part of `n`.
     age: f64,
 }
 
 impl Plain {
-    /// Plain rounds took this long while `open` sequences were open and, if they were `undisturbed`, none drafted, when an
-    /// empty tree cost `empty_tree_ms`, if that is known.
-    pub(super) fn add(&mut self, ms: f64, (open, undisturbed): (usize, bool), empty_tree_ms: Option<f64>) {
+    /// Plain rounds took this long while `open` sequences were open and, if they were `undisturbed`, none drafted.
+    pub(super) fn add(&mut self, ms: f64, open: usize, undisturbed: bool) {
         if !self.is_warm {
             self.is_warm = true;
             return;
@@ -55,14 +57,16 @@ impl Plain {
             _ => (Way::new(ms), 0),
         };
         took.add(ms);
-        self.measured.push(Measured { open, took, times: times + 1, undisturbed, empty_tree_ms, age: 0.0 });
+        self.measured.push(Measured { open, took, times: times + 1, undisturbed, empty_tree_ms: None, age: 0.0 });
     }
 
-    /// A round with a tree went by while so many sequences were open; an empty tree costs this much now, if that is known.
-    pub(super) fn drafted(&mut self, open: usize, empty_tree_ms: Option<f64>) {
+    /// A round with a tree went by while so many sequences were open; an empty tree costs this much now.
+    pub(super) fn drafted(&mut self, open: usize, empty_tree_ms: f64) {
         for measured in self.measured.iter_mut().filter(|measured| kind(measured.open) == kind(open)) {
             measured.age += 1.0 / open.max(1) as f64;
-            measured.empty_tree_ms = measured.empty_tree_ms.or(empty_tree_ms);
+            if measured.age >= SETTLED {
+                measured.empty_tree_ms.get_or_insert(empty_tree_ms);
+            }
         }
         self.measured.retain(|measured| measured.age <= AGE_MAX);
     }
@@ -114,58 +118,60 @@ mod tests {
     #[test]
     fn the_first_rounds_of_a_cold_target_do_not_count() {
         let mut plain = Plain::default();
-        plain.add(9.0, (1, true), None);
+        plain.add(9.0, 1, true);
         assert_eq!(plain.ms(1, empty), None);
-        plain.add(1.0, (1, true), None);
+        plain.add(1.0, 1, true);
         assert_eq!(plain.ms(1, empty), Some(1.0));
     }
 
     #[test]
     fn they_are_known_where_about_as_many_sequences_were_open() {
         let mut plain = warm();
-        plain.add(3.0, (2, true), None);
-        plain.add(9.0, (8, true), None);
+        plain.add(3.0, 2, true);
+        plain.add(9.0, 8, true);
         let found = [1, 2, 3, 4, 6, 8, 12, 13].map(|open| plain.ms(open, empty));
         assert_eq!(found, [None, Some(3.0), Some(4.0), None, Some(7.0), Some(9.0), Some(13.0), None]);
     }
 
     #[test]
-    fn they_follow_rounds_with_trees_from_when_these_are_known() {
+    fn they_follow_rounds_with_trees_once_these_have_settled() {
         let mut plain = warm();
-        plain.add(1.0, (1, true), None);
+        plain.add(1.0, 1, true);
         assert_eq!(plain.ms(1, |_| 7.0), Some(1.0));
-        plain.drafted(1, Some(2.0));
-        plain.drafted(1, Some(5.0));
+        (1..SETTLED as usize).for_each(|_| plain.drafted(1, 9.0));
+        assert_eq!(plain.ms(1, |_| 7.0), Some(1.0), "drafting has begun, no more");
+        plain.drafted(1, 2.0);
+        plain.drafted(1, 5.0);
         assert_eq!(plain.ms(1, |_| 6.0), Some(3.0));
     }
 
     #[test]
     fn they_are_never_dearer_than_an_empty_tree() {
         let mut plain = warm();
-        plain.add(3.0, (1, true), Some(2.0));
+        plain.add(3.0, 1, true);
         assert_eq!(plain.ms(1, |_| 2.0), Some(2.0));
     }
 
     #[test]
     fn what_was_measured_beside_drafts_counts_late_and_until_something_better_is_known() {
         let mut plain = warm();
-        (0..4 * DISTURBED).for_each(|_| plain.add(5.0, (4, false), None));
+        (0..4 * DISTURBED).for_each(|_| plain.add(5.0, 4, false));
         assert_eq!(plain.ms(4, empty), None);
-        plain.add(5.0, (4, false), None);
+        plain.add(5.0, 4, false);
         assert_eq!(plain.ms(4, empty), Some(5.0));
-        plain.add(3.0, (4, true), None);
+        plain.add(3.0, 4, true);
         assert_eq!(plain.ms(4, empty), Some(3.0));
-        (0..9).for_each(|_| plain.add(5.0, (4, false), None));
+        (0..9).for_each(|_| plain.add(5.0, 4, false));
         assert_eq!(plain.ms(4, empty), Some(3.0));
     }
 
     #[test]
     fn after_many_rounds_with_trees_they_are_forgotten() {
         let mut plain = warm();
-        plain.add(3.0, (2, true), None);
-        (0..2 * AGE_MAX as usize).for_each(|_| plain.drafted(2, None));
+        plain.add(3.0, 2, true);
+        (0..2 * AGE_MAX as usize).for_each(|_| plain.drafted(2, 6.0));
         assert_eq!(plain.ms(2, empty), Some(3.0));
-        plain.drafted(2, None);
+        plain.drafted(2, 6.0);
         assert_eq!(plain.ms(2, empty), None);
     }
 
