@@ -70,16 +70,17 @@ impl Drafting {
 
     /// What the drafter at work says of itself, if one is.
     pub(crate) fn card(&self) -> Option<&DrafterCard> {
-        match self {
-            Self::Model(drafter) => Some(drafter.card()),
-            Self::Ngram | Self::Nobody => None,
-        }
+        Some(self.held()?.card())
     }
 
     /// The drafter at work, if one is.
     pub(crate) fn drafter(&self) -> Option<&Peer<DrafterCard>> {
+        Some(self.held()?.peer())
+    }
+
+    fn held(&self) -> Option<&Held<DrafterCard>> {
         match self {
-            Self::Model(drafter) => Some(drafter.peer()),
+            Self::Model(drafter) => Some(drafter),
             Self::Ngram | Self::Nobody => None,
         }
     }

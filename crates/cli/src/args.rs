@@ -424,7 +424,7 @@ pub(crate) struct Load {
     /// So many requests a second instead, at random times that the seed decides and whatever becomes of those before.
     #[arg(long, value_delimiter = ',', conflicts_with = "concurrency", value_parser = rate, value_name = "X[,X…]")]
     pub(crate) rate: Vec<f64>,
-    /// Requests of each turn; when absent 32, or four for each at once or a second, whichever is more.
+    /// Requests of each turn; when absent 32, or six for each at once or a second, whichever is more.
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=REQUESTS_MAX), value_name = "N")]
     pub(crate) requests: Option<usize>,
     /// Turns of each way at each level.

@@ -98,9 +98,11 @@ fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usi
         if rows >= TURN_ROWS_MAX {
             break;
         }
-        let plan = Plan::new(Vec::new(), sequence.next_job());
-        rows += plan.rows.len();
-        plans.insert(key, plan);
+        if let Some(tree) = sequence.next_job() {
+            let plan = Plan::new(Vec::new(), Some(tree));
+            rows += plan.rows.len();
+            plans.insert(key, plan);
+        }
     }
     rows
 }

@@ -3,6 +3,9 @@
 /// Share of its weight that a measurement loses in the mean when a new one arrives.
 const FADE: f64 = 0.06;
 
+/// Share of the open sequences.
+const NEARLY_ALL: f64 = 0.85;
+
 /// With whom a round shared the target's forward pass. All 0 where that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PassLoad {
@@ -15,9 +18,10 @@ pub struct PassLoad {
 }
 
 impl PassLoad {
-    /// Whether nobody drafts: about all that are open are in the pass, each with a token of its own.
+    /// Whether nobody drafts: nearly all that are open are in the pass, each with a token of its own. One or another is always
+    /// on its way in or out.
     pub(super) fn is_plain(self) -> bool {
-        self.rows == self.trees && 20 * self.trees >= 17 * self.open
+        self.rows == self.trees && self.trees as f64 >= NEARLY_ALL * self.open as f64
     }
 
     /// The same, or a pass for so many rows of one sequence where nothing is known.
@@ -99,6 +103,14 @@ mod tests {
         (0..100).for_each(|_| load.add(PassLoad::default().or_alone(6), 0.0));
         assert_eq!([0, 1, 7].map(|nodes| load.nodes(nodes)), [0, 1, 7]);
         assert_eq!((load.open_now(), load.passes(), load.sequences()), (1, 1.0, 1.0));
+    }
+
+    #[test]
+    fn a_pass_is_plain_where_nearly_all_have_one_row_each() {
+        let is_plain = |rows, trees, open| PassLoad { rows, trees, open }.is_plain();
+        assert!(is_plain(1, 1, 1) && is_plain(16, 16, 16) && is_plain(14, 14, 16));
+        assert!(!is_plain(13, 13, 16), "some draft meanwhile");
+        assert!(!is_plain(17, 16, 16) && !is_plain(1, 1, 2));
     }
 
     #[test]

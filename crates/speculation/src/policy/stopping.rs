@@ -4,7 +4,6 @@
 //! distribution that the level's best node was taken from; to the test a tree is the chain of its depth.
 
 use std::fmt::{self, Display, Formatter};
-
 use std::time::Duration;
 
 use super::chain::StopTest;

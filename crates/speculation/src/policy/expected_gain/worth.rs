@@ -9,8 +9,8 @@ use crate::RoundStart;
 pub(super) struct Worth {
     /// Price of a level of 0, 1, ... nodes, up to the widest there can be.
     levels: Vec<f64>,
-    /// Price of reading what the drafter has not read. Drafts of this and of later rounds owe it together, so no decision
-    /// hangs on it.
+    /// Price of reading what the drafter has not read. Drafts of this and of later rounds owe it together, so nothing that is
+    /// decided within the round hangs on it.
     reading: f64,
     /// Price of a round of plain decoding.
     plain: f64,
