@@ -1,7 +1,8 @@
 //! What the arithmetic around the models costs beside the models themselves, on the shipped ones.
 //!
-//! - Choosing and building a tree of 64 nodes (`tree/POLICY`) is to cost under 5 % of a draft pass: `draft pass` is one over
-//!   a single row, `draft passes/POLICY` are those that this tree takes, each as wide as its level.
+//! - Choosing and building a tree of 64 nodes (`tree/POLICY`) is to cost under 5 % of a draft pass: `draft pass/DRAFTER` is
+//!   one over a single row, right after a pass of the target as the first of a round is, or one after another;
+//!   `draft passes/POLICY` are those that this tree takes of `small`, each as wide as its level.
 //! - Deciding what survives of it (`acceptance/MODE`) is to cost under 1 % of its verification (`verification`).
 //!
 //! Distributions and logits are real: recorded once while `small` drafts for `medium`, then replayed.
@@ -9,9 +10,10 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use espalier_model::{Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{Depth, DraftModel, KvCache, LoadOptions, Logits, Row, Segment, States, Team, Workspace};
 use espalier_speculation::{
     Candidates, CostModel, Costs, Curve, Grower, Limits, PolicySpec, Proposal, RoundStart, Sampler, Token, Tree,
     parse_policy, walk,
@@ -31,38 +33,67 @@ const POLICIES: [&str; 5] = [
 
 const TEMPERATURES: [(&str, f64); 2] = [("greedy", 0.0), ("coupled", 0.8)];
 
+/// The drafters that are shipped; the last leaves at its first exit.
+const DRAFTERS: [&str; 4] = ["small", "medium-edd", "medium-early-exit", "sorted"];
+
 /// A model that has read a text but for its last token.
 struct Reader {
-    decoder: Decoder,
+    model: DraftModel,
     work: Workspace,
     cache: KvCache,
 }
 
 impl Reader {
-    fn new(name: &str, text: &[Token]) -> Self {
-        let checkpoint = Checkpoint::open(model(name)).unwrap();
-        let decoder = Decoder::load(&checkpoint, &LoadOptions::default()).unwrap();
-        let cache = decoder.new_cache();
-        let mut reader = Self { decoder, work: Workspace::new(2), cache };
-        reader.run(&Row::chain(text, 0), Logits::None);
-        reader.cache.keep_path(&(0..text.len()).collect::<Vec<_>>()).unwrap();
-        reader
+    fn open(name: &str, team: &Team) -> Self {
+        let model = DraftModel::open(&model(name), Some(&model("medium")), &LoadOptions::default()).unwrap();
+        let cache = model.decoder().new_cache();
+        Self { model, work: Workspace::of_team(team), cache }
+    }
+
+    fn read(mut self, text: &[Token]) -> Self {
+        self.run(&Row::chain(text, 0), Logits::None);
+        self.cache.keep_path(&(0..text.len()).collect::<Vec<_>>()).unwrap();
+        self
+    }
+
+    /// The same with the states of `layer` that `target` has for the text.
+    fn read_states(mut self, text: &[Token], target: &mut Self, layer: usize) -> Self {
+        let rows = Row::chain(text, 0);
+        let mut cache = target.model.decoder().new_cache();
+        let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::None };
+        let depth = Depth { exit_after: None, taps: &[layer] };
+        let output = target.model.decoder().forward(&mut target.work, &mut [segment], depth).unwrap();
+        let states: Vec<f32> = (0..text.len()).flat_map(|row| output.tap(0, 0, row).to_vec()).collect();
+        let states = States { cache: &mut self.cache, tokens: text, states: &states };
+        self.model.decoder().append_states(&mut self.work, &mut [states]).unwrap();
+        self
     }
 
     /// Appends rows and gives the logits of those that want some.
     fn run(&mut self, rows: &[Row], logits: Logits) -> Vec<Vec<f32>> {
         let count = if matches!(logits, Logits::None) { 0 } else { rows.len() };
         let segment = Segment { cache: &mut self.cache, rows, logits };
-        let output = self.decoder.forward(&mut self.work, &mut [segment], Depth::default()).unwrap();
+        let output = self.model.forward(&mut self.work, &mut [segment], |_| false).unwrap();
         (0..count).map(|row| output.logits(0, row).to_vec()).collect()
     }
 
     /// Runs rows as often as wanted: nothing of them is kept.
     fn pass(&mut self, rows: &[Row]) {
         let segment = Segment { cache: &mut self.cache, rows, logits: Logits::All };
-        black_box(self.decoder.forward(&mut self.work, &mut [segment], Depth::default()).unwrap());
+        black_box(self.model.forward(&mut self.work, &mut [segment], |_| false).unwrap());
         self.cache.keep_path(&[]).unwrap();
     }
+}
+
+/// How long so many passes of `drafter` over one row take, each right after a pass of the target.
+fn passes_in_rounds(drafter: &mut Reader, target: &mut Reader, root: &[Row], count: u64) -> Duration {
+    let pass = |_| {
+        target.pass(root);
+        let begun = Instant::now();
+        drafter.pass(root);
+        begun.elapsed()
+    };
+    (0..count).map(pass).sum()
 }
 
 /// A round in which every further node pays, so that all policies fill their trees.
@@ -138,10 +169,22 @@ fn shares(criterion: &mut Criterion) {
     let text = [prompt, answer].concat();
     let text = &text[..text.len().min(256)];
     let read = &text[..text.len() - 1];
-    let (mut drafter, mut target) = (Reader::new("small", read), Reader::new("medium", read));
+    let team = Team::new(2);
+    let mut target = Reader::open("medium", &team).read(read);
 
     let root = [Row { token: *text.last().unwrap(), parent: None }];
-    criterion.bench_function("draft pass", |bencher| bencher.iter(|| drafter.pass(&root)));
+    for name in DRAFTERS {
+        let drafter = Reader::open(name, &team);
+        let mut drafter = match drafter.model.kind().tapped_layer() {
+            Some(layer) => drafter.read_states(read, &mut target, layer),
+            None => drafter.read(read),
+        };
+        criterion.bench_function(&format!("draft pass/{name}"), |bencher| bencher.iter(|| drafter.pass(&root)));
+        criterion.bench_function(&format!("draft pass/{name} after the target's"), |bencher| {
+            bencher.iter_custom(|count| passes_in_rounds(&mut drafter, &mut target, &root, count))
+        });
+    }
+    let mut drafter = Reader::open("small", &team).read(read);
     let logits = drafter.run(&root, Logits::All).remove(0);
     drafter.cache.keep_path(&[]).unwrap();
     for (mode, temperature) in TEMPERATURES {
@@ -160,7 +203,7 @@ fn shares(criterion: &mut Criterion) {
         criterion.bench_function(&format!("draft passes/{policy}"), |bencher| bencher.iter(&mut passes));
     }
     let mut costs = CostModel::default();
-    costs.observe_levels(&mut [(1, std::time::Duration::from_millis(1))]);
+    costs.observe_levels(&mut [(1, Duration::from_millis(1))]);
     criterion.bench_function("tree/costs of a round", |bencher| bencher.iter(|| costs.costs()));
 
     let recording = Recording::of("eagle2,total=64", &mut drafter, text);

@@ -145,6 +145,9 @@ impl Draft {
 
     /// Drops all kept nodes but the `n` best.
     pub(crate) fn trim(&mut self, n: usize) {
+        if self.nodes.len() <= n {
+            return;
+        }
         let kept = self.best(self.kept(), n);
         self.nodes.iter_mut().for_each(|node| node.kept = false);
         for id in kept {

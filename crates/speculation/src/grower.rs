@@ -63,6 +63,8 @@ pub struct Grower {
     limits: Limits,
     draft: Draft,
     frontier: Vec<usize>,
+    /// How many children each frontier node gets: kept for its memory.
+    counts: Vec<usize>,
     /// The last proposal's counts, and the draft number of each node sent.
     sent: (RoundRecord, Vec<usize>),
 }
@@ -102,6 +104,7 @@ impl Grower {
             limits: own_limits,
             draft: Draft::default(),
             frontier: Vec::new(),
+            counts: Vec::new(),
             sent: Default::default(),
         }
     }
@@ -223,16 +226,19 @@ impl Grower {
     fn add_level(&mut self, candidates: &[Candidates]) {
         let width = self.policy.width();
         let fan_out = |candidates| self.policy.fan_out(candidates).min(width);
-        let mut counts: Vec<usize> = candidates.iter().map(|node| fan_out(node).min(node.tokens().len())).collect();
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.clear();
+        counts.extend(candidates.iter().map(|node| fan_out(node).min(node.tokens().len())));
         self.shrink(candidates, &mut counts);
         self.draft.begin_level(candidates.len());
-        for ((&id, candidates), count) in self.frontier.iter().zip(candidates).zip(counts) {
+        for ((&id, candidates), &count) in self.frontier.iter().zip(candidates).zip(&counts) {
             self.draft.expanded(id, Expansion::of(candidates));
             for &candidate in &candidates.tokens()[..count] {
                 let child = self.draft.child(id, candidate);
                 self.draft.push(child, self.stops_at(child.token));
             }
         }
+        self.counts = counts;
     }
 
     /// Lowers each frontier node's number of children until the level holds no more than the policy wants: its best.

@@ -20,6 +20,7 @@ mod acceptance;
 mod followers;
 mod pace;
 mod probing;
+mod ranked;
 mod worth;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,10 +31,11 @@ use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Costs, RoundRecord};
-use acceptance::Acceptance;
+use acceptance::{Acceptance, Child};
 use followers::{Expected, Followers};
 use pace::Pace;
 use probing::Probing;
+use ranked::Ranked;
 use worth::Worth;
 
 const BEAM: Param = Param::count("beam", 16, (1, WIDTH_MAX), "most nodes expanded a level");
@@ -161,9 +163,7 @@ struct Round {
 struct Estimate {
     parent: usize,
     depth: usize,
-    prob: f64,
-    /// Whether it is its parent's most probable child.
-    first: bool,
+    child: Child,
     /// Chance that it is accepted, its path included.
     chance: f64,
     sent: bool,
@@ -190,32 +190,29 @@ impl ExpectedGain {
     /// Estimates the nodes of the newest level.
     fn read_level(&mut self, draft: &Draft) {
         let known = self.known.lock();
+        let (mut parent, mut above) = (usize::MAX, 1.0);
         for id in self.round.nodes.len() + 1..=draft.len() {
             let Some(node) = draft.node(id) else { break };
-            let first = self.round.nodes.last().is_none_or(|before| before.parent != node.parent);
-            let above = self.round.chance(node.parent);
-            let chance = above * known.acceptance.chance(node.depth - 1, node.prob, first);
-            self.round.nodes.push(Estimate {
-                parent: node.parent,
-                depth: node.depth,
-                prob: node.prob,
-                first,
-                chance,
-                sent: false,
-            });
-            self.round.worth.offer(chance, id);
+            let first = std::mem::replace(&mut parent, node.parent) != node.parent;
+            if first {
+                above = self.round.chance(parent);
+            }
+            let child = Child::new(node.prob, first);
+            let chance = above * known.acceptance.chance(node.depth - 1, child);
+            self.round.nodes.push(Estimate { parent: node.parent, depth: node.depth, child, chance, sent: false });
+            self.round.worth.offer(Ranked::new(chance, id));
         }
     }
 
     /// Learns what follows the nodes of this round that were run.
     fn learn_followers(&self) {
         let followers = &mut self.known.lock().followers;
-        for &Estimate { parent, depth, prob, first, .. } in &self.round.nodes {
+        for &Estimate { parent, depth, child, .. } in &self.round.nodes {
             let above = self.round.chance(parent);
-            if first {
+            if child.first {
                 followers.expanded(depth - 1, above);
             }
-            followers.followed(depth - 1, above, (prob, first));
+            followers.followed(depth - 1, above, child);
         }
     }
 
@@ -224,24 +221,22 @@ impl ExpectedGain {
         if draft.levels() == 0 {
             return self.root_if_drafts_pay(draft);
         }
-        let mut frontier: Vec<(f64, usize)> = draft.expandable().map(|id| (self.round.chance(id), id)).collect();
-        let likelier = |a: &(f64, usize), b: &(f64, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        let mut frontier: Vec<Ranked> = draft.expandable().map(|id| Ranked::new(self.round.chance(id), id)).collect();
         if frontier.len() > self.beam {
-            frontier.select_nth_unstable_by(self.beam, likelier);
+            frontier.select_nth_unstable(self.beam);
             frontier.truncate(self.beam);
         }
-        frontier.sort_unstable_by(likelier);
-        let chances: Vec<f64> = frontier.iter().map(|node| node.0).collect();
+        frontier.sort_unstable();
         let known = self.known.lock();
         let Known { followers, acceptance, .. } = &*known;
         let following = self.round.expected.below(draft.levels(), followers, acceptance);
-        let mut count = self.round.worth.level(&chances, following);
+        let mut count = self.round.worth.level(&frontier, following);
         drop(known);
-        if count == 0 && self.chain_pays(draft.levels(), &chances) {
+        if count == 0 && self.chain_pays(draft.levels(), &frontier) {
             count = 1;
         }
         frontier.truncate(count);
-        frontier.into_iter().map(|node| node.1).collect()
+        frontier.into_iter().map(Ranked::id).collect()
     }
 
     /// The root, where rounds with a draft lately made more of their time than plain decoding does. Before the first level
@@ -266,12 +261,12 @@ impl ExpectedGain {
     }
 
     /// Whether going on from the likeliest node alone pays in the end.
-    fn chain_pays(&mut self, depth: usize, chances: &[f64]) -> bool {
-        let Some(&chance) = chances.first() else { return false };
+    fn chain_pays(&mut self, depth: usize, frontier: &[Ranked]) -> bool {
+        let Some(likeliest) = frontier.first() else { return false };
         let known = self.known.lock();
         let (Known { followers, acceptance, .. }, Round { worth, expected, .. }) = (&*known, &mut self.round);
         let steps = (depth..).map(|depth| expected.below(depth, followers, acceptance).likeliest);
-        worth.chain(steps.scan(chance, |chance, step| {
+        worth.chain(steps.scan(likeliest.chance(), |chance, step| {
             *chance *= step;
             Some(*chance)
         }))
@@ -296,7 +291,7 @@ impl ExpectedGain {
         for (id, node) in (1..).zip(&self.round.nodes).filter(|(_, node)| node.sent) {
             let reached = node.parent == 0 || path.contains(&node.parent);
             if reached && (whole || node.parent != last) {
-                known.acceptance.observe(node.depth - 1, (node.prob, node.first), path.contains(&id));
+                known.acceptance.observe(node.depth - 1, node.child, path.contains(&id));
             }
         }
     }
@@ -466,7 +461,7 @@ mod tests {
     fn the_farther_the_verifier_the_deeper_the_tree() {
         let depth = |way_ms| {
             let costs = costs(1.0, Curve::line(way_ms, 0.2));
-            rounds(&mut grower("expected-gain", &[]), costs, &[0.9], 4, 40)[39].tree.depth()
+            round(&mut grower("expected-gain", &[]), costs, &[0.6]).tree.depth()
         };
         assert!(depth(100.0) > depth(4.0));
     }

@@ -23,6 +23,7 @@ pub(super) const KIND: Kind = Kind {
             budget: 0,
             least_growth: 0.0,
             best: Vec::new(),
+            levels: 0,
             expected: 0.0,
         })
     },
@@ -34,22 +35,23 @@ struct OptTree {
     /// `n` and `delta` of this round.
     budget: usize,
     least_growth: f64,
-    /// The best `n` nodes up to the newest level, and their `E`.
+    /// The best `n` nodes of so many levels, and their `E`.
     best: Vec<usize>,
+    levels: usize,
     expected: f64,
 }
 
 impl OptTree {
-    /// The best `n` nodes, the newest level taken into account: who was not among the best is not when there are more.
-    fn best(&self, draft: &Draft) -> Vec<usize> {
-        let is_older = |id: &usize| draft.node(*id).is_some_and(|node| node.depth < draft.levels());
-        let older = self.best.iter().copied().filter(is_older);
-        draft.best(older.chain(draft.newest()), self.budget)
+    /// Takes a newest level into account: who was not among the best is not when there are more.
+    fn read_level(&mut self, draft: &Draft) {
+        if std::mem::replace(&mut self.levels, draft.levels()) < draft.levels() {
+            self.best = draft.best(self.best.iter().copied().chain(draft.newest()), self.budget);
+        }
     }
 
     /// Whether the newest level added enough to `E`.
     fn has_grown(&mut self, draft: &Draft) -> bool {
-        self.best = self.best(draft);
+        self.read_level(draft);
         let expected = self.best.iter().map(|&id| draft.path_prob(id)).sum();
         let before = std::mem::replace(&mut self.expected, expected);
         expected - before > self.least_growth
@@ -61,6 +63,7 @@ impl Policy for OptTree {
         self.budget = self.n.min(start.limits.max_nodes);
         self.least_growth = self.delta.unwrap_or_else(|| start.costs.ratio());
         self.best.clear();
+        self.levels = 0;
         self.expected = 0.0;
     }
 
@@ -84,7 +87,8 @@ impl Policy for OptTree {
     }
 
     fn keep(&mut self, draft: &Draft) -> Vec<usize> {
-        self.best(draft)
+        self.read_level(draft);
+        self.best.clone()
     }
 }
 

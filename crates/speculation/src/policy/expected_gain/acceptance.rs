@@ -3,9 +3,51 @@
 //! A drafter's probabilities are no chances of acceptance: it may be too sure of itself, and a
 //! greedy target takes its favourite more often than the favourite's probability says.
 
-/// Upper bounds of the classes of probability that are told apart.
-pub(super) const BOUNDS: [f64; CLASSES] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.997, 1.0];
+/// Where the classes of probability that are told apart end, in thousandths.
+const BOUNDS: [usize; CLASSES] = [20, 50, 100, 200, 350, 500, 650, 800, 900, 970, 990, 997, 1000];
 pub(super) const CLASSES: usize = 13;
+
+/// The class of every probability in thousandths: looking it up is faster than comparing with the bounds.
+const CLASS_OF: [u8; 1001] = {
+    let (mut classes, mut class, mut prob) = ([0; 1001], 0, 0);
+    while prob <= 1000 {
+        if prob == BOUNDS[class] && class < CLASSES - 1 {
+            class += 1;
+        }
+        classes[prob] = class as u8;
+        prob += 1;
+    }
+    classes
+};
+
+/// The probability that stands for a class.
+pub(super) fn middle(class: usize) -> f64 {
+    let below = class.checked_sub(1).map_or(0, |below| BOUNDS[below]);
+    (below + BOUNDS[class]) as f64 / 2000.0
+}
+
+/// What the chance of a drafted token hangs on, its depth apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Child {
+    /// Its draft probability, and the class of that.
+    prob: f64,
+    class: u8,
+    /// Whether it is its parent's most probable child.
+    pub(super) first: bool,
+}
+
+impl Child {
+    /// A child of draft probability `prob`.
+    pub(super) fn new(prob: f64, first: bool) -> Self {
+        let thousandths = (prob * 1000.0) as usize;
+        Self { prob, class: CLASS_OF[thousandths.min(1000)], first }
+    }
+
+    /// The class of its probability, below [`CLASSES`].
+    pub(super) fn class(self) -> usize {
+        usize::from(self.class)
+    }
+}
 
 /// Share of its weight that a token tried keeps when another one is: the last hundred decide.
 const KEEP: f64 = 0.99;
@@ -55,11 +97,12 @@ impl Group {
         Self { classes: Default::default(), all: Odds::new(hope), depths: [Odds::new(1.0); DEPTHS] }
     }
 
-    /// The chance that is usual for a probability.
-    fn usual(&self, prob: f64) -> f64 {
-        let class = &self.classes[class_of(prob)];
-        let believed = with_odds(prob, self.all.ratio);
-        ((class.accepted + CLASS_BELIEF * believed) / (class.tried + CLASS_BELIEF)).min(CHANCE_MAX)
+    /// The chance that is usual for such a child, as a fraction: whoever reckons on divides only once.
+    fn usual(&self, child: Child) -> (f64, f64) {
+        let class = &self.classes[child.class()];
+        let (believed, of) = with_odds((child.prob, 1.0), self.all.ratio);
+        let (usual, of) = (class.accepted * of + CLASS_BELIEF * believed, (class.tried + CLASS_BELIEF) * of);
+        (usual.min(CHANCE_MAX * of), of)
     }
 }
 
@@ -103,32 +146,27 @@ impl Trials {
     }
 }
 
-/// The probability of so many times the odds of `prob`.
-fn with_odds(prob: f64, ratio: f64) -> f64 {
+/// The probability of so many times the odds of `prob / of`, as a fraction too.
+fn with_odds((prob, of): (f64, f64), ratio: f64) -> (f64, f64) {
     let odds = ratio * prob;
-    odds / (odds + 1.0 - prob)
-}
-
-/// The class of `prob`.
-pub(super) fn class_of(prob: f64) -> usize {
-    // Without branches a look at all is faster than a search.
-    BOUNDS[..CLASSES - 1].iter().filter(|&&bound| bound < prob).count()
+    (odds, odds + of - prob)
 }
 
 impl Acceptance {
-    /// The chance that a child of draft probability `prob` is accepted once its parent, of `depth`, is.
-    pub(super) fn chance(&self, depth: usize, prob: f64, first: bool) -> f64 {
-        let group = &self.groups[usize::from(first)];
-        with_odds(group.usual(prob), group.depths[depth.min(DEPTHS - 1)].ratio).min(CHANCE_MAX)
+    /// The chance that `child` is accepted once its parent, of `depth`, is.
+    pub(super) fn chance(&self, depth: usize, child: Child) -> f64 {
+        let group = &self.groups[usize::from(child.first)];
+        let (chance, of) = with_odds(group.usual(child), group.depths[depth.min(DEPTHS - 1)].ratio);
+        (chance / of).min(CHANCE_MAX)
     }
 
-    /// A child of draft probability `prob` was tried, its parent being of `depth`.
-    pub(super) fn observe(&mut self, depth: usize, (prob, first): (f64, bool), accepted: bool) {
-        let group = &mut self.groups[usize::from(first)];
-        let usual = group.usual(prob);
-        group.depths[depth.min(DEPTHS - 1)].add(usual, accepted);
-        group.all.add(prob, accepted);
-        group.classes[class_of(prob)].add(prob, accepted);
+    /// `child` was tried, its parent being of `depth`.
+    pub(super) fn observe(&mut self, depth: usize, child: Child, accepted: bool) {
+        let group = &mut self.groups[usize::from(child.first)];
+        let (usual, of) = group.usual(child);
+        group.depths[depth.min(DEPTHS - 1)].add(usual / of, accepted);
+        group.all.add(child.prob, accepted);
+        group.classes[child.class()].add(child.prob, accepted);
     }
 }
 
@@ -140,7 +178,7 @@ mod tests {
     fn after(rounds: usize, prob: f64, nth: usize) -> Acceptance {
         let mut acceptance = Acceptance::default();
         for round in 0..rounds {
-            acceptance.observe(round % 5, (prob, true), round % nth == 0);
+            acceptance.observe(round % 5, Child::new(prob, true), round % nth == 0);
         }
         acceptance
     }
@@ -148,36 +186,38 @@ mod tests {
     #[test]
     fn at_first_the_drafter_is_believed_and_its_favourites_are_hoped_to_be_better() {
         let unknown = Acceptance::default();
+        let hoped = |prob: f64| HOPE * prob / (HOPE * prob + 1.0 - prob);
         for prob in [0.001, 0.3, 0.99] {
-            assert!((unknown.chance(9, prob, false) - prob).abs() < 1e-12);
-            assert!((unknown.chance(9, prob, true) - with_odds(prob, HOPE)).abs() < 1e-12);
+            assert!((unknown.chance(9, Child::new(prob, false)) - prob).abs() < 1e-12);
+            assert!((unknown.chance(9, Child::new(prob, true)) - hoped(prob)).abs() < 1e-12);
         }
         assert!((unknown.groups[1].all.ratio - HOPE).abs() < 1e-12);
     }
 
     #[test]
     fn a_drafter_too_sure_of_itself_is_believed_less_and_a_modest_one_more() {
-        assert!((after(200, 0.9, 3).chance(9, 0.9, true) - 0.33).abs() < 0.05);
-        assert!((after(200, 0.4, 1).chance(9, 0.4, true) - 1.0).abs() < 0.05);
+        assert!((after(200, 0.9, 3).chance(9, Child::new(0.9, true)) - 0.33).abs() < 0.05);
+        assert!((after(200, 0.4, 1).chance(9, Child::new(0.4, true)) - 1.0).abs() < 0.05);
     }
 
     #[test]
     fn what_is_learnt_of_one_class_is_a_first_guess_for_the_others() {
-        let chance = after(200, 0.9, 3).chance(9, 0.6, true);
+        let chance = after(200, 0.9, 3).chance(9, Child::new(0.6, true));
         assert!(chance < 0.3, "{chance}");
         // Sure tokens that never fail say that unsure ones are better than they look.
-        let chance = after(200, 0.9, 1).chance(9, 0.4, true);
+        let chance = after(200, 0.9, 1).chance(9, Child::new(0.4, true));
         assert!(chance > 0.7, "{chance}");
     }
 
     #[test]
     fn first_children_say_nothing_of_the_others() {
-        assert!((after(200, 0.4, 1).chance(9, 0.4, false) - 0.4).abs() < 1e-12);
+        assert!((after(200, 0.4, 1).chance(9, Child::new(0.4, false)) - 0.4).abs() < 1e-12);
     }
 
     #[test]
     fn every_probability_has_a_class_and_nothing_is_certain() {
-        assert_eq!((class_of(0.0), class_of(0.02), class_of(0.021), class_of(1.0)), (0, 0, 1, CLASSES - 1));
-        assert!(after(500, 1.0, 1).chance(9, 1.0, true) < 1.0);
+        assert_eq!([0.0, 0.0199, 0.02, 0.998, 1.0].map(|prob| Child::new(prob, true).class()), [0, 0, 1, 12, 12]);
+        assert!((0..CLASSES).all(|class| Child::new(middle(class), true).class() == class));
+        assert!(after(500, 1.0, 1).chance(9, Child::new(1.0, true)) < 1.0);
     }
 }

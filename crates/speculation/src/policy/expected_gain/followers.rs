@@ -1,6 +1,6 @@
 //! What a level yet to be drafted is likely to hold, from what such levels lately held.
 
-use super::acceptance::{Acceptance, BOUNDS, CLASSES, DEPTHS, class_of};
+use super::acceptance::{Acceptance, CLASSES, Child, DEPTHS, middle};
 
 /// Nodes to be seen at a depth before they count as much as what is believed of it.
 const BELIEF: f64 = 6.0;
@@ -83,7 +83,7 @@ impl Following {
         let firsts = || kinds.iter().filter(|kind| kind.first);
         let likeliest = firsts().map(|kind| kind.count * kind.chance).sum::<f64>()
             / firsts().map(|kind| kind.count).sum::<f64>().max(1.0);
-        kinds.sort_unstable_by(|a, b| b.chance.total_cmp(&a.chance));
+        kinds.sort_by(|a, b| b.chance.total_cmp(&a.chance));
         let (mut sums, mut sum) = (Vec::with_capacity(kinds.len() + 1), Gain::default());
         sums.push(sum);
         for kind in &kinds {
@@ -114,9 +114,9 @@ impl Followers {
         self.depths[depth.min(DEPTHS - 1)].nodes += weight;
     }
 
-    /// It had a child of this probability, its first or another.
-    pub(super) fn followed(&mut self, depth: usize, weight: f64, (prob, first): (f64, bool)) {
-        self.depths[depth.min(DEPTHS - 1)].children[usize::from(first)][class_of(prob)] += weight;
+    /// It had this child.
+    pub(super) fn followed(&mut self, depth: usize, weight: f64, child: Child) {
+        self.depths[depth.min(DEPTHS - 1)].children[usize::from(child.first)][child.class()] += weight;
     }
 
     /// A round goes by.
@@ -135,20 +135,16 @@ impl Followers {
         for (believed, found) in children.iter_mut().flatten().zip(seen.children.iter().flatten()) {
             *believed = (found + BELIEF * *believed) * share;
         }
+        // The likely classes first: they are all but sorted then.
         let mut kinds = Vec::with_capacity(2 * CLASSES);
-        for (first, counts) in [(false, children[0]), (true, children[1])] {
-            for (class, count) in counts.into_iter().enumerate().filter(|entry| entry.1 > 0.0) {
-                kinds.push(Kind { first, count, chance: acceptance.chance(depth, middle(class), first) });
+        for (class, first) in (0..CLASSES).rev().flat_map(|class| [(class, true), (class, false)]) {
+            let count = children[usize::from(first)][class];
+            if count > 0.0 {
+                kinds.push(Kind { first, count, chance: acceptance.chance(depth, Child::new(middle(class), first)) });
             }
         }
         Following::new(children, kinds)
     }
-}
-
-/// The probability that stands for a class.
-fn middle(class: usize) -> f64 {
-    let below = class.checked_sub(1).map_or(0.0, |below| BOUNDS[below]);
-    0.5 * (below + BOUNDS[class])
 }
 
 #[cfg(test)]
@@ -166,7 +162,7 @@ mod tests {
         for _ in 0..rounds {
             followers.fade();
             followers.expanded(depth, 1.0);
-            followers.followed(depth, 1.0, (prob, true));
+            followers.followed(depth, 1.0, Child::new(prob, true));
         }
         followers
     }
@@ -195,7 +191,7 @@ mod tests {
         let mut followers = after(300, 0, 0.95);
         for _ in 0..100 {
             followers.expanded(0, 0.001);
-            followers.followed(0, 0.001, (0.01, true));
+            followers.followed(0, 0.001, Child::new(0.01, true));
         }
         assert!(accepted(&followers, 0) > 0.85);
     }

@@ -1,6 +1,7 @@
 //! What the nodes at hand, and those of a further level, are worth at the present costs.
 
 use super::followers::Following;
+use super::ranked::Ranked;
 use crate::RoundStart;
 
 /// The nodes of a round by falling chance, and what it costs to verify the best of them. All
@@ -16,11 +17,11 @@ pub(super) struct Worth {
     plain: f64,
     /// Price of verifying 0, 1, ... nodes, up to the most that may be sent.
     prices: Vec<f64>,
-    /// Chance and number of the nodes that may be worth sending.
-    nodes: Vec<(f64, usize)>,
+    /// The nodes that may be worth sending.
+    nodes: Vec<Ranked>,
     sorted: bool,
-    /// Chance of the last node of a full tree: what is no likelier does not get in.
-    floor: f64,
+    /// The last node of a full tree: what comes after it does not get in.
+    last: Option<Ranked>,
     /// Spent on drafting so far.
     spent: f64,
     /// Levels that may still be drafted.
@@ -40,16 +41,15 @@ impl Worth {
         self.prices.extend((0..=start.limits.max_nodes).map(|nodes| pace * start.costs.verification.at(nodes)));
         self.nodes.clear();
         self.sorted = true;
-        self.floor = f64::NEG_INFINITY;
+        self.last = None;
         self.spent = 0.0;
         self.levels_left = start.limits.max_depth;
     }
 
     /// Takes a drafted node into account.
-    pub(super) fn offer(&mut self, chance: f64, id: usize) {
-        // Of equals the older one stays, so nobody below the last of a full tree gets in.
-        if chance > self.floor {
-            self.nodes.push((chance, id));
+    pub(super) fn offer(&mut self, node: Ranked) {
+        if self.last.is_none_or(|last| node < last) {
+            self.nodes.push(node);
             self.sorted = false;
         }
     }
@@ -63,7 +63,7 @@ impl Worth {
     /// The numbers of the nodes worth sending, `least` of them at least.
     pub(super) fn best(&mut self, least: usize) -> Vec<usize> {
         let count = self.count().max(least).min(self.nodes.len());
-        self.nodes[..count].iter().map(|node| node.1).collect()
+        self.nodes[..count].iter().map(|node| node.id()).collect()
     }
 
     /// How long the round takes if `sent` nodes are sent, and the reading before it, in rounds of plain decoding.
@@ -77,13 +77,13 @@ impl Worth {
         self.spent == 0.0 || self.spent + self.level_price(1) <= self.plain
     }
 
-    /// How many nodes of a next level are worth running, and pays for them: those with `chances`
-    /// may be, in falling order, each expected to have the children `following`.
-    pub(super) fn level(&mut self, chances: &[f64], following: &Following) -> usize {
-        let threshold = self.threshold(chances, following);
+    /// How many nodes of a next level are worth running, and pays for them: the first of `frontier`, likeliest first, each
+    /// expected to have the children `following`.
+    pub(super) fn level(&mut self, frontier: &[Ranked], following: &Following) -> usize {
+        let threshold = self.threshold(frontier, following);
         let (mut best, mut width, mut sum) = (0.0, 0, 0.0);
-        for (index, &chance) in chances.iter().enumerate() {
-            sum += following.gain(chance, threshold).worth;
+        for (index, node) in frontier.iter().enumerate() {
+            sum += following.gain(node.chance(), threshold).worth;
             let net = sum - self.level_price(index + 1);
             if net > best {
                 (best, width) = (net, index + 1);
@@ -113,13 +113,13 @@ impl Worth {
 
     /// The chance from which a child is worth sending: the price of a further node, averaged over
     /// as many as are to be expected; in a full tree, the chance of the node it would replace.
-    fn threshold(&mut self, chances: &[f64], following: &Following) -> f64 {
+    fn threshold(&mut self, frontier: &[Ranked], following: &Following) -> f64 {
         let sent = self.count();
         if sent >= self.room() {
-            return sent.checked_sub(1).map_or(f64::INFINITY, |last| self.nodes[last].0);
+            return sent.checked_sub(1).map_or(f64::INFINITY, |last| self.nodes[last].chance());
         }
         let price = |more: usize| (self.price(sent + more) - self.price(sent)) / more as f64;
-        let children = chances.iter().map(|&chance| following.gain(chance, price(1)).count);
+        let children = frontier.iter().map(|node| following.gain(node.chance(), price(1)).count);
         let expected = children.sum::<f64>().round() as usize;
         price(expected.clamp(1, self.room() - sent))
     }
@@ -129,7 +129,7 @@ impl Worth {
         self.sort();
         let (mut best, mut count, mut sum) = (-self.price(0), 0, 0.0);
         for (index, node) in self.nodes.iter().enumerate() {
-            sum += node.0;
+            sum += node.chance();
             let worth = sum - self.price(index + 1);
             if worth > best {
                 (best, count) = (worth, index + 1);
@@ -140,12 +140,13 @@ impl Worth {
 
     fn sort(&mut self) {
         if !self.sorted {
-            // Those of earlier levels are in order: a stable sort takes them as they are.
-            self.nodes.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            self.nodes.truncate(self.room());
-            if let Some(last) = self.room().checked_sub(1).and_then(|last| self.nodes.get(last)) {
-                self.floor = last.0;
+            let room = self.room();
+            if self.nodes.len() > room {
+                self.nodes.select_nth_unstable(room);
+                self.nodes.truncate(room);
             }
+            self.nodes.sort_unstable();
+            self.last = room.checked_sub(1).and_then(|last| self.nodes.get(last)).copied();
             self.sorted = true;
         }
     }
@@ -175,8 +176,13 @@ mod tests {
         let mut worth = Worth::default();
         let costs = Costs::new(level, verification);
         worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0, (4, 0));
-        chances.iter().zip(1..).for_each(|(&chance, id)| worth.offer(chance, id));
+        chances.iter().zip(1..).for_each(|(&chance, id)| worth.offer(Ranked::new(chance, id)));
         worth
+    }
+
+    /// Nodes of these chances.
+    fn frontier(chances: &[f64]) -> Vec<Ranked> {
+        chances.iter().map(|&chance| Ranked::new(chance, 1)).collect()
     }
 
     #[test]
@@ -204,9 +210,9 @@ mod tests {
     #[test]
     fn as_many_nodes_are_run_as_pay_for_it() {
         let level = |per_node| worth(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
-        assert_eq!(level(0.0).level(&[0.5, 0.2, 0.1], &Following::one(1.0)), 3);
-        assert_eq!(level(0.15).level(&[0.5, 0.2, 0.1], &Following::one(1.0)), 2);
-        assert_eq!(level(0.6).level(&[0.5, 0.2, 0.1], &Following::one(1.0)), 0);
+        assert_eq!(level(0.0).level(&frontier(&[0.5, 0.2, 0.1]), &Following::one(1.0)), 3);
+        assert_eq!(level(0.15).level(&frontier(&[0.5, 0.2, 0.1]), &Following::one(1.0)), 2);
+        assert_eq!(level(0.6).level(&frontier(&[0.5, 0.2, 0.1]), &Following::one(1.0)), 0);
     }
 
     #[test]
@@ -216,7 +222,7 @@ mod tests {
         let pays = |limit, ms| {
             let mut worth = worth(Curve::line(ms, 0.0), first_is_dear, &[]);
             worth.levels_left = limit;
-            assert_eq!(worth.level(&[1.0], &Following::one(0.9)), 0);
+            assert_eq!(worth.level(&frontier(&[1.0]), &Following::one(0.9)), 0);
             worth.chain([0.9, 0.81, 0.73].into_iter())
         };
         assert_eq!((pays(8, 0.3), pays(1, 0.3), pays(8, 0.8)), (true, false, false));
@@ -225,8 +231,8 @@ mod tests {
     #[test]
     fn in_a_full_tree_a_child_must_beat_the_node_it_replaces() {
         let full = |chance| worth(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
-        assert_eq!(full(0.3).level(&[0.9], &Following::one(1.0)), 1);
-        assert_eq!(full(0.8).level(&[0.9], &Following::one(1.0)), 0);
+        assert_eq!(full(0.3).level(&frontier(&[0.9]), &Following::one(1.0)), 1);
+        assert_eq!(full(0.8).level(&frontier(&[0.9]), &Following::one(1.0)), 0);
     }
 
     #[test]
