@@ -181,7 +181,7 @@ fn shares(criterion: &mut Criterion) {
         };
         criterion.bench_function(&format!("draft pass/{name}"), |bencher| bencher.iter(|| drafter.pass(&root)));
         criterion.bench_function(&format!("draft pass/{name} after the target's"), |bencher| {
-            bencher.iter_custom(|count| passes_in_rounds(&mut drafter, &mut target, &root, count))
+            bencher.iter_custom(|count| passes_in_rounds(&mut drafter, &mut target, &root, count));
         });
     }
     let mut drafter = Reader::open("small", &team).read(read);
