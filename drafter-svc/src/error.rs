@@ -66,8 +66,6 @@ pub(crate) enum SequenceError {
     Draw(#[from] DrawError),
     #[error("drafter `{drafter}` was made for `{made_for}` of fingerprint {expected}, not for `{target}` of {found}")]
     OtherTarget { drafter: String, made_for: String, expected: String, target: String, found: String },
-    #[error("the outcome of round {round} came without the hidden states that were asked for")]
-    NoStates { round: u64 },
     #[error("the outcome of round {round} came with other hidden states than expected: {fault}")]
     States { round: u64, fault: WireError },
     #[error("the engine has stopped")]
@@ -87,7 +85,7 @@ impl From<SequenceError> for Fault {
             | E::NoStart { .. }
             | E::OtherTarget { .. }
             | E::Memory(PoolFault::TooSmall { .. }) => (Party::Gateway, FaultKind::BadInput),
-            E::NoStates { .. } | E::States { .. } => (Party::Verifier, FaultKind::Internal),
+            E::States { .. } => (Party::Verifier, FaultKind::Internal),
             E::Full { .. } | E::Memory(PoolFault::Full { .. }) => (Party::Drafter, FaultKind::Overloaded),
             E::Stopped => (Party::Drafter, FaultKind::Gone),
             E::Model(_) | E::Logits(_) | E::Candidates(_) | E::Grow(_) | E::Draw(_) => {

@@ -95,6 +95,11 @@ impl Rest {
         self.left = rounds.min(REST_ROUNDS_MAX);
     }
 
+    /// Whether the next proposal is one of plain decoding too, whatever comes of those under way.
+    fn goes_on(&self) -> bool {
+        self.left > 0
+    }
+
     /// Whether the one round under way has a draft, and the next one is to have one.
     fn is_drafting(&self) -> bool {
         self.left == 0 && self.under_way == [false]
@@ -129,17 +134,19 @@ impl Proposer for EngineProposer {
         if let Some(rounds) = self.rest.begin_rounds(drafting.can_draft()) {
             self.drafting = Some(drafting);
             self.plain.begin();
-            return Ok(Proposed::plain(rounds.min(sequence.remaining())));
+            let states_later = self.rest.goes_on();
+            return Ok(Proposed { states_later, ..Proposed::plain(rounds.min(sequence.remaining())) });
         }
         self.begun = Instant::now();
         // A path of `d` nodes commits `d + 1` tokens.
         let max_depth = sequence.remaining().saturating_sub(1);
         drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
-        let (drafting, proposed) = self.engine.grow(drafting).await?;
+        let (drafting, mut proposed) = self.engine.grow(drafting).await?;
         self.engine.count(&RoundCounts { drafted: proposed.drafted as u64, ..RoundCounts::default() });
         // A draft that was not good enough to be sent says nothing of the next one.
         if proposed.drafted == 0 && max_depth > 0 {
             self.rest.begin(drafting.rest());
+            proposed.states_later = self.rest.goes_on();
         }
         self.drafting = Some(drafting);
         Ok(proposed)
@@ -209,9 +216,10 @@ mod tests {
             assert_eq!((rest.begin_rounds(true), rest.lookahead()), (None, 1));
             rest.begin(wanted);
             for span in spans {
-                assert_eq!(rest.lookahead(), RESTING_LOOKAHEAD);
+                assert!(rest.goes_on() && rest.lookahead() == RESTING_LOOKAHEAD);
                 assert_eq!(rest.begin_rounds(true), Some(span));
             }
+            assert!(!rest.goes_on());
         }
         assert_eq!(rest.begin_rounds(true), None);
     }

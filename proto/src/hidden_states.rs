@@ -137,8 +137,9 @@ impl HiddenStates {
 
 impl From<HiddenStates> for pb::HiddenStates {
     fn from(states: HiddenStates) -> Self {
-        let bytes = states.values.iter().flat_map(|value| value.to_le_bytes());
-        Self { first_position: wire_count(states.first), width: wire_count(states.width), states: bytes.collect() }
+        let mut bytes = Vec::with_capacity(size_of_val(&states.values[..]));
+        states.values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        Self { first_position: wire_count(states.first), width: wire_count(states.width), states: bytes }
     }
 }
 

@@ -17,6 +17,8 @@ pub struct NumberedTree {
     /// So many tokens of the target's own beyond one, each decided in a pass after the one before; 0 where there are
     /// candidates.
     pub further: usize,
+    /// Whether the hidden states that are wanted may wait for a later outcome.
+    pub states_later: bool,
 }
 
 impl NumberedTree {
@@ -43,23 +45,24 @@ impl NumberedTree {
         };
         let further = wire.further as usize;
         check_length("further", further, if tree.tree().is_empty() { Self::FURTHER_MAX } else { 0 })?;
-        Ok(Self { round: wire.round, tree, further })
+        Ok(Self { round: wire.round, tree, further, states_later: wire.states_later })
     }
 
-    /// The message that carries `candidates` as the tree of `round`, or asks for `further` tokens where there are none.
-    pub fn write(round: u64, candidates: &CandidateTree, further: usize) -> pb::VerifyRequest {
-        let nodes = candidates.tree().nodes();
-        let drawn_from = match candidates {
+    /// The message that carries it.
+    pub fn write(&self) -> pb::VerifyRequest {
+        let nodes = self.tree.tree().nodes();
+        let drawn_from = match &self.tree {
             CandidateTree::Ranked(_) => Vec::new(),
             CandidateTree::Drawn(drawn) => drawn.distributions().map(write_distribution).collect(),
         };
         let tree = pb::CandidateTree {
-            round,
+            round: self.round,
             tokens: nodes.iter().map(|node| node.token).collect(),
             parents: nodes.iter().map(|node| wire_count(node.parent)).collect(),
             probs: nodes.iter().map(|node| node.prob).collect(),
             drawn_from,
-            further: wire_count(further),
+            further: wire_count(self.further),
+            states_later: self.states_later,
         };
         pb::VerifyRequest { message: Some(Up::Tree(tree)) }
     }
@@ -127,6 +130,11 @@ mod tests {
         DrawnTree::new(tree(), vec![root, first, None, None]).unwrap().into()
     }
 
+    /// The first round's.
+    fn numbered(tree: CandidateTree) -> NumberedTree {
+        NumberedTree { round: 0, tree, further: 0, states_later: false }
+    }
+
     #[test]
     fn a_tree_survives_the_wire() {
         for (tree, acceptance) in [
@@ -134,15 +142,16 @@ mod tests {
             (drawn(), Acceptance::Rejection),
             (DrawnTree::trunk(&Tree::new()).into(), Acceptance::Rejection),
         ] {
-            let wire = NumberedTree::write(9, &tree, 0);
-            assert_eq!(read(wire, acceptance), Ok(NumberedTree { round: 9, tree, further: 0 }));
+            let sent = NumberedTree { round: 9, states_later: true, ..numbered(tree) };
+            assert_eq!(read(sent.write(), acceptance), Ok(sent));
         }
     }
 
     #[test]
     fn plain_rounds_look_the_same_whatever_the_acceptance() {
-        let plain = NumberedTree::write(3, &CandidateTree::default(), 4);
-        assert_eq!(plain, NumberedTree::write(3, &DrawnTree::trunk(&Tree::new()).into(), 4));
+        let plain = |tree| NumberedTree { further: 4, ..numbered(tree) }.write();
+        assert_eq!(plain(CandidateTree::default()), plain(DrawnTree::trunk(&Tree::new()).into()));
+        let plain = plain(CandidateTree::default());
         let read = read(plain, Acceptance::Rejection).unwrap();
         assert!(matches!(read, NumberedTree { tree: CandidateTree::Drawn(_), further: 4, .. }));
     }
@@ -150,7 +159,7 @@ mod tests {
     #[test]
     fn further_tokens_are_bounded_and_follow_no_candidates() {
         let refusal = |tree: CandidateTree, further| {
-            read(NumberedTree::write(0, &tree, further), Acceptance::Coupled).unwrap_err().to_string()
+            read(NumberedTree { further, ..numbered(tree) }.write(), Acceptance::Coupled).unwrap_err().to_string()
         };
         assert_eq!(refusal(CandidateTree::default(), 16), "further is 16, beyond the limit of 15");
         assert_eq!(refusal(tree().into(), 1), "further is 1, beyond the limit of 0");
@@ -165,7 +174,7 @@ mod tests {
 
     /// Why the drawn tree is refused with these distributions instead of its own.
     fn refusal(drawn_from: Vec<pb::DraftDistribution>) -> String {
-        let Some(Up::Tree(tree)) = NumberedTree::write(0, &drawn(), 0).message else { panic!("no tree") };
+        let Some(Up::Tree(tree)) = numbered(drawn()).write().message else { panic!("no tree") };
         let wire = pb::VerifyRequest { message: Some(Up::Tree(pb::CandidateTree { drawn_from, ..tree })) };
         read(wire, Acceptance::Rejection).unwrap_err().to_string()
     }
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_tree_for_the_other_acceptance_is_refused() {
-        let refusal = |tree, acceptance| read(NumberedTree::write(0, &tree, 0), acceptance).unwrap_err().to_string();
+        let refusal = |tree, acceptance| read(numbered(tree).write(), acceptance).unwrap_err().to_string();
         assert_eq!(refusal(drawn(), Acceptance::Coupled), "drawn_from is 2, beyond the limit of 0");
         assert_eq!(refusal(tree().into(), Acceptance::Rejection), "node 0 has children, but no draft distribution");
     }
@@ -235,7 +244,7 @@ mod tests {
                 parents: nodes.iter().map(|&(parent, _)| parent).collect(),
                 probs: vec![0.5; nodes.len()],
                 drawn_from,
-                further: 0,
+                ..Default::default()
             };
             let wire = pb::VerifyRequest { message: Some(Up::Tree(tree)) };
             if let Ok(NumberedTree { tree, .. }) = read(wire, Acceptance::Rejection) {
@@ -243,7 +252,7 @@ mod tests {
                 for node in drawn.tree().nodes() {
                     prop_assert!(drawn.q(node.parent).unwrap().prob(node.token) > 0.0);
                 }
-                let again = read(NumberedTree::write(0, &tree, 0), Acceptance::Rejection).unwrap().tree;
+                let again = read(numbered(tree.clone()).write(), Acceptance::Rejection).unwrap().tree;
                 prop_assert_eq!(again.tree(), tree.tree());
             }
         }

@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_stream_has_an_order() {
-        let tree = NumberedTree::write(0, &CandidateTree::default(), 0);
+        let tree = NumberedTree { round: 0, tree: CandidateTree::default(), further: 0, states_later: false }.write();
         let refusal = Open::read(tree, &card()).unwrap_err().to_string();
         assert_eq!(refusal, "a tree came where an open was expected");
         assert!(NumberedTree::read(open().into(), &TREE, Acceptance::Coupled).is_err());

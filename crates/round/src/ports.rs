@@ -15,6 +15,8 @@ pub struct Proposed {
     pub tree: CandidateTree,
     /// Where there are no candidates: tokens of the target's own beyond one, at most [`NumberedTree::FURTHER_MAX`].
     pub further: usize,
+    /// Whether the hidden states that are wanted may wait for a later outcome, as nothing is drafted before that.
+    pub states_later: bool,
     /// Nodes drafted to get there, before any were dropped.
     pub drafted: usize,
 }
@@ -23,7 +25,7 @@ impl Proposed {
     /// A tree that took no more drafting than its own nodes.
     pub fn whole(tree: impl Into<CandidateTree>) -> Self {
         let tree = tree.into();
-        Self { drafted: tree.tree().len(), further: 0, tree }
+        Self { drafted: tree.tree().len(), tree, ..Self::default() }
     }
 
     /// No tree, but `tokens` of the target's own, as far as one proposal may ask for so many; at least one.
@@ -77,8 +79,8 @@ pub trait Verifier: Send {
     /// The verifier cannot be reached, or refuses.
     fn submit(&mut self, round: u64, proposed: &Proposed) -> impl Future<Output = Result<(), Fault>> + Send;
 
-    /// The next outcome, in the order of the trees. Where hidden states were asked for, those of all positions before
-    /// its last token have come with it and the outcomes before.
+    /// The next outcome, in the order of the trees. Where hidden states were asked for, and may not wait, those of all
+    /// positions before its last token have come with it and the outcomes before.
     ///
     /// # Errors
     /// The verifier cannot be reached, or refuses.

@@ -67,8 +67,13 @@ fn unexpected(what: &str) -> Fault {
 
 impl Verifier for RemoteVerifier {
     async fn submit(&mut self, round: u64, proposed: &Proposed) -> Result<(), Fault> {
+        let Proposed { ref tree, further, states_later, .. } = *proposed;
+        if let Some(states) = &mut self.states {
+            states.expect(states_later);
+        }
+        let numbered = NumberedTree { round, tree: tree.clone(), further, states_later };
         // A stream that takes no more has ended; why, the next outcome tells.
-        let _ = self.up.send(NumberedTree::write(round, &proposed.tree, proposed.further)).await;
+        let _ = self.up.send(numbered.write()).await;
         Ok(())
     }
 

@@ -1,8 +1,10 @@
 //! The hidden states of a sequence as they arrive.
 
+use std::collections::VecDeque;
+
 use espalier_proto::{HiddenStates, Open, Outcome, WireError};
 
-/// Sees to it that the states of every position but the root's come once and in order.
+/// Sees to it that the states of every position but the root's come once, in order, and before they are needed.
 #[derive(Debug)]
 pub(crate) struct States {
     /// Those that came ahead of the outcome that they belong to.
@@ -11,6 +13,8 @@ pub(crate) struct States {
     root: usize,
     /// Positions that the sequence may come to have.
     positions_max: usize,
+    /// For each outcome that is still to come whether states may come later than it.
+    later: VecDeque<bool>,
 }
 
 impl States {
@@ -18,7 +22,13 @@ impl States {
     pub(crate) fn of(open: &Open) -> Option<Self> {
         let ahead = HiddenStates::new(0, open.tap?.width);
         let committed = open.committed.len();
-        Some(Self { ahead, root: committed.saturating_sub(1), positions_max: committed + open.max_tokens })
+        let (root, positions_max) = (committed.saturating_sub(1), committed + open.max_tokens);
+        Some(Self { ahead, root, positions_max, later: VecDeque::new() })
+    }
+
+    /// An outcome is to come, and states perhaps `later` than it.
+    pub(crate) fn expect(&mut self, later: bool) {
+        self.later.push_back(later);
     }
 
     /// Takes states that came ahead of an outcome.
@@ -31,13 +41,17 @@ impl States {
         self.ahead.append(states).map_err(|fault: WireError| fault.to_string())
     }
 
-    /// The outcome with all states that it brings.
+    /// The outcome with all states that it brings: all that are owed, unless they may come later.
     pub(crate) fn complete(&mut self, outcome: Outcome) -> Result<Outcome, String> {
+        let later = self.later.pop_front().unwrap_or(false);
         if let Some(states) = outcome.states {
             self.take(states)?;
         }
         self.root += outcome.tokens.len();
         let (found, expected) = (self.ahead.end(), self.root);
+        if later && self.ahead.rows() == 0 {
+            return Ok(Outcome { states: None, ..outcome });
+        }
         if found != expected {
             return Err(format!("the hidden states of {found} positions came where {expected} are known"));
         }
@@ -95,6 +109,17 @@ mod tests {
         assert_eq!(first.states, Some(states(0, 3)));
         let second = waiting.complete(outcome(2, Some(states(3, 2)))).unwrap();
         assert_eq!(second.states, Some(states(3, 2)));
+    }
+
+    #[test]
+    fn states_may_wait_where_that_was_said() {
+        let mut waiting = waiting();
+        [true, true, false].into_iter().for_each(|later| waiting.expect(later));
+        assert_eq!(waiting.complete(outcome(1, None)).unwrap().states, None);
+        assert_eq!(waiting.complete(outcome(1, None)).unwrap().states, None);
+        let owed = Some(states(0, 5));
+        assert_eq!(waiting.complete(outcome(1, owed.clone())).unwrap().states, owed);
+        assert!(waiting.complete(outcome(1, None)).is_err(), "nothing was said of this one");
     }
 
     #[test]

@@ -309,7 +309,7 @@ impl Drafting {
             None => proposal.tree.into(),
             Some(drawing) => drawing.finish(proposal.tree, &self.sent)?.into(),
         };
-        Ok(Proposed { tree, drafted: proposal.drafted, further: 0 })
+        Ok(Proposed { tree, drafted: proposal.drafted, ..Proposed::default() })
     }
 
     /// For how many rounds nothing need be drafted, after a round in which nothing was.

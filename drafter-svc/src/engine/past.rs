@@ -77,11 +77,10 @@ impl Past {
         committed.get(first..).unwrap_or_default()
     }
 
-    /// Takes what an outcome tells of the positions that it commits.
+    /// Takes what an outcome tells of the positions that it commits; where it may tell that later, nothing.
     pub(crate) fn commit(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
         let (Self::States(unread) | Self::TokensAndStates(unread)) = self else { return Ok(()) };
-        let round = outcome.round;
-        let states = outcome.states.clone().ok_or(SequenceError::NoStates { round })?;
-        unread.append(states).map_err(|fault| SequenceError::States { round, fault })
+        let Some(states) = outcome.states.clone() else { return Ok(()) };
+        unread.append(states).map_err(|fault| SequenceError::States { round: outcome.round, fault })
     }
 }

@@ -83,18 +83,26 @@ async fn tokens_beside_states_reach_the_model_too() {
 }
 
 #[tokio::test]
-async fn states_that_are_missing_or_of_other_positions_are_an_error() {
-    let bench = Bench::new(edd(), None);
-    let text = text(9);
-    let refusal = |states: Option<HiddenStates>| {
-        let outcome = Outcome { states, ..outcome(&text, 8, HiddenStates::new(0, 64)) };
-        bench.sequence(&text[..8]).append(&outcome).unwrap_err().to_string()
-    };
-    assert_eq!(refusal(None), "the outcome of round 0 came without the hidden states that were asked for");
-    assert!(
-        refusal(Some(states(&text[..8], 1)))
-            .ends_with("the hidden states of position 1 came where those of 0 were expected")
-    );
+async fn states_of_other_positions_are_an_error() {
+    let (bench, text) = (Bench::new(edd(), None), text(9));
+    let refusal = bench.sequence(&text[..8]).append(&outcome(&text, 8, states(&text[..8], 1))).unwrap_err();
+    assert!(refusal.to_string().ends_with("the hidden states of position 1 came where those of 0 were expected"));
+}
+
+#[tokio::test]
+async fn states_may_come_with_a_later_outcome() {
+    for model in [edd(), edd_beside()] {
+        let (bench, text) = (Bench::new(model, None), text(40));
+        let known = states(&text[..39], 0);
+        let mut at_once = bench.sequence(&text[..39]);
+        at_once.append(&outcome(&text, 39, known.clone())).unwrap();
+
+        let mut late = bench.sequence(&text[..38]);
+        late.append(&Outcome { states: None, ..outcome(&text[..39], 38, known.clone()) }).unwrap();
+        late.append(&outcome(&text, 39, known)).unwrap();
+        assert!(late.can_draft());
+        assert_eq!(bench.grow(late).await.1, bench.grow(at_once).await.1);
+    }
 }
 
 #[tokio::test]

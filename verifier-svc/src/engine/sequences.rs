@@ -258,10 +258,10 @@ impl Sequence {
             self.jobs.push_front(job);
             return false;
         }
-        let Job { numbered: NumberedTree { round, .. }, waiting, decided, .. } = job;
+        let Job { numbered: NumberedTree { round, states_later, .. }, waiting, decided, .. } = job;
         drop(waiting);
         let Decided { tokens, logprobs, compute, queue } = decided;
-        let states = self.unsent_states();
+        let states = if states_later { None } else { self.unsent_states() };
         let outcome = Outcome { round, path, tokens, logprobs, finish, compute, queue, load, states };
         self.reply(Ok(VerifierEvent::Outcome(outcome)));
         finish.is_some()

@@ -86,7 +86,11 @@ impl Bench {
     }
 
     fn ask(&mut self, stream: &mut Stream, tree: Tree, further: usize) {
-        let numbered = NumberedTree { round: stream.rounds, tree: CandidateTree::from(tree), further };
+        let tree = CandidateTree::from(tree);
+        self.hand_in(stream, NumberedTree { round: stream.rounds, tree, further, states_later: false });
+    }
+
+    fn hand_in(&mut self, stream: &mut Stream, numbered: NumberedTree) {
         stream.rounds += 1;
         let (arrived, waiting) = (Instant::now(), self.loaded.counts.waiting.enter());
         let job = Job { numbered, arrived, waiting, decided: Decided::default() };
@@ -217,6 +221,25 @@ fn further_tokens_take_a_pass_each_and_come_together() {
     }
     bench.close(&other);
     assert!(bench.is_idle());
+}
+
+#[test]
+fn states_wait_for_the_first_outcome_that_wants_them() {
+    let mut bench = Bench::new(32);
+    let prompt = text(40);
+    let wanted = |id| Open { tap: Some(Tap { layer: 2, width: 64 }), ..open(id, &prompt, 5) };
+    let mut all = bench.open(wanted(1));
+    assert_eq!(all.reused(), 0);
+    let mut expected = HiddenStates::new(0, 64);
+    (0..3).for_each(|_| expected.append(bench.round(&mut all, Tree::new()).states.unwrap()).unwrap());
+
+    let mut late = bench.open(wanted(2));
+    assert_eq!(late.reused(), 0);
+    for (round, states_later) in [(0, true), (1, true), (2, false)] {
+        bench.hand_in(&mut late, NumberedTree { round, tree: CandidateTree::default(), further: 0, states_later });
+        bench.run();
+        assert_eq!(late.outcome().states, (!states_later).then(|| expected.clone()));
+    }
 }
 
 #[test]

@@ -5,8 +5,10 @@ use super::way::Way;
 /// How many times more or fewer sequences may be open than when plain rounds were measured that these tell of.
 const NEAR: f64 = 1.5;
 
-/// Rounds with a tree after which what plain rounds cost is measured anew.
-const AGE_MAX: f64 = 16384.0;
+/// Rounds with a tree after which what plain rounds cost is measured anew: so many after the first time, twice as many each
+/// time, up to the most. The first time may have been an unlucky one, and while all draft nothing else tells.
+const HOLDS: f64 = 256.0;
+const HOLDS_MAX: f64 = 16384.0;
 
 /// Measurements by each sequence that was open, after which those count that were made while others drafted.
 const DISTURBED: usize = 2;
@@ -37,8 +39,9 @@ struct Measured {
     undisturbed: bool,
     /// What an empty tree cost once rounds with trees had [`SETTLED`].
     empty_tree_ms: Option<f64>,
-    /// Rounds with a tree since, one of one of `n` sequences counting as a part of `n`.
+    /// Rounds with a tree since, and after how many it is out of date.
     age: f64,
+    holds: f64,
 }
 
 impl Plain {
@@ -50,25 +53,37 @@ impl Plain {
         }
         let found = self.measured.iter().position(|measured| kind(measured.open) == kind(open));
         let found = found.map(|place| self.measured.swap_remove(place));
-        let (mut took, times) = match found {
+        let (before, holds) = match found {
+            None => (None, HOLDS),
+            Some(measured) if !measured.is_valid() => (None, (2.0 * measured.holds).min(HOLDS_MAX)),
             // What was measured while others drafted says nothing beside what was not.
             Some(measured) if measured.undisturbed && !undisturbed => return self.measured.push(measured),
-            Some(measured) if measured.undisturbed == undisturbed => (measured.took, measured.times),
-            _ => (Way::new(ms), 0),
+            Some(measured) if measured.undisturbed == undisturbed => {
+                (Some((measured.took, measured.times)), measured.holds)
+            }
+            Some(measured) => (None, measured.holds),
         };
+        let (mut took, times) = before.unwrap_or((Way::new(ms), 0));
         took.add(ms);
-        self.measured.push(Measured { open, took, times: times + 1, undisturbed, empty_tree_ms: None, age: 0.0 });
+        self.measured.push(Measured {
+            open,
+            took,
+            times: times + 1,
+            undisturbed,
+            empty_tree_ms: None,
+            age: 0.0,
+            holds,
+        });
     }
 
     /// A round with a tree went by while so many sequences were open; an empty tree costs this much now.
     pub(super) fn drafted(&mut self, open: usize, empty_tree_ms: f64) {
         for measured in self.measured.iter_mut().filter(|measured| kind(measured.open) == kind(open)) {
-            measured.age += 1.0 / open.max(1) as f64;
-            if measured.age >= SETTLED {
+            measured.age += 1.0;
+            if measured.age >= SETTLED * open as f64 {
                 measured.empty_tree_ms.get_or_insert(empty_tree_ms);
             }
         }
-        self.measured.retain(|measured| measured.age <= AGE_MAX);
     }
 
     /// A plain round where `open` sequences are open and an empty tree costs what `empty_tree_ms` says for such a number,
@@ -88,7 +103,12 @@ impl Measured {
     /// All that wait for plain rounds to be measured stop drafting for a while, so most are measured while nobody drafts. If
     /// not, somebody always does, and it will have to do.
     fn counts(&self) -> bool {
-        self.undisturbed || self.times > DISTURBED * self.open
+        self.is_valid() && (self.undisturbed || self.times > DISTURBED * self.open)
+    }
+
+    /// Whether it is not out of date.
+    fn is_valid(&self) -> bool {
+        self.age <= self.holds
     }
 }
 
@@ -166,13 +186,15 @@ mod tests {
     }
 
     #[test]
-    fn after_many_rounds_with_trees_they_are_forgotten() {
+    fn after_many_rounds_with_trees_they_are_measured_anew() {
         let mut plain = warm();
-        plain.add(3.0, 2, true);
-        (0..2 * AGE_MAX as usize).for_each(|_| plain.drafted(2, 6.0));
-        assert_eq!(plain.ms(2, empty), Some(3.0));
-        plain.drafted(2, 6.0);
-        assert_eq!(plain.ms(2, empty), None);
+        for (measured, holds) in [(3.5, HOLDS), (3.0, 2.0 * HOLDS), (2.5, 4.0 * HOLDS)] {
+            plain.add(measured, 2, true);
+            (0..holds as usize).for_each(|_| plain.drafted(2, 4.0));
+            assert_eq!(plain.ms(2, |_| 4.0), Some(measured), "what was before does not count");
+            plain.drafted(2, 4.0);
+            assert_eq!(plain.ms(2, |_| 4.0), None);
+        }
     }
 
     #[test]
