@@ -173,13 +173,20 @@ impl Decoder {
         let taps = &mut pass.buffers.taps;
         taps.resize_with(depth.taps.len().max(taps.len()), Vec::new);
         for i in 0..layers {
-            pass.layer(i, segments, &placed);
+            if i + 1 < layers || depth.taps.contains(&layers) {
+                pass.layer(i, segments, &placed);
+            } else {
+                pass.last_layer(i, segments, &placed);
+            }
             for (tap, _) in depth.taps.iter().enumerate().filter(|(_, after)| **after == i + 1) {
                 pass.buffers.taps[tap].clone_from(&pass.buffers.x);
             }
         }
         for (segment, placed) in segments.iter_mut().zip(&placed) {
             placed.slots().for_each(|slot| segment.cache.advance(slot, layers, &[]));
+        }
+        if depth.taps.contains(&layers) {
+            pass.keep_wanting(segments, &placed);
         }
         let starts = pass.answer(segments, &placed);
         drop(pass);
@@ -224,23 +231,54 @@ impl Pass<'_> {
         Ok(placed)
     }
 
-    /// The logits of the rows that want some; returns where each segment's rows begin among them and among all.
+    /// Runs the last layer for the rows that want logits, which then are the residual stream; of all others only as much
+    /// as other rows can see.
+    fn last_layer(&mut self, index: usize, segments: &mut [Segment<'_>], placed: &[Placed]) {
+        if segments.iter().all(|segment| segment.logits.wanted(segment.rows.len()) == segment.rows.len()) {
+            return self.layer(index, segments, placed);
+        }
+        let layer = &self.decoder.layers[index];
+        let caches: Vec<_> = segments.iter_mut().map(|segment| segment.cache.layer(index)).collect();
+        self.keys_and_values((layer, &layer.input), &caches, placed);
+        let wanting = self.keep_wanting(segments, placed);
+        if !self.buffers.x.is_empty() {
+            self.rotations(&wanting);
+            self.layer(index, segments, &wanting);
+        }
+    }
+
+    /// Makes the rows that want logits the residual stream, and says where they stand.
+    fn keep_wanting(&mut self, segments: &[Segment<'_>], placed: &[Placed]) -> Vec<Placed> {
+        let hidden = self.decoder.config().hidden;
+        let x = &mut self.buffers.x;
+        let (mut wanting, mut kept) = (Vec::with_capacity(placed.len()), 0);
+        for (segment, placed) in segments.iter().zip(placed) {
+            let wanted = segment.logits.wanted(placed.rows());
+            // They are the last ones that the cache has.
+            let (end, slots) = (placed.first_row + placed.rows(), segment.cache.slots());
+            wanting.push(Placed::new(segment.cache, slots - wanted..slots, kept));
+            x.copy_within((end - wanted) * hidden..end * hidden, kept * hidden);
+            kept += wanted;
+        }
+        x.truncate(kept * hidden);
+        wanting
+    }
+
+    /// The logits of the residual stream; returns where each segment's rows begin among those that want some and among all.
     fn answer(&mut self, segments: &[Segment<'_>], placed: &[Placed]) -> Vec<(usize, usize)> {
         let hidden = self.decoder.config().hidden;
         let Buffers { x, normed, .. } = &mut *self.buffers;
         normed.clear();
-        let mut starts = Vec::with_capacity(placed.len());
-        for (segment, placed) in segments.iter().zip(placed) {
-            starts.push((normed.len() / hidden, placed.first_row));
-            let wanted = segment.logits.wanted(placed.rows());
-            let end = placed.first_row + placed.rows();
-            for x in x[(end - wanted) * hidden..end * hidden].chunks_exact(hidden) {
-                self.decoder.final_norm.append(self.kernels, x, normed);
-            }
-        }
+        x.chunks_exact(hidden).for_each(|x| self.decoder.final_norm.append(self.kernels, x, normed));
         let rows: Vec<usize> = (0..normed.len() / hidden).collect();
         sized(&mut self.buffers.logits, rows.len() * self.decoder.config().vocab);
         self.head(&rows);
-        starts
+        let mut answers = 0;
+        let start = |(segment, placed): (&Segment<'_>, &Placed)| {
+            let first = answers;
+            answers += segment.logits.wanted(placed.rows());
+            (first, placed.first_row)
+        };
+        segments.iter().zip(placed).map(start).collect()
     }
 }

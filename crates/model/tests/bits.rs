@@ -72,6 +72,52 @@ fn any_number_of_rows_gives_the_bits_of_one_row() {
     }
 }
 
+/// The last layer is run for rows that want logits only, unless it is tapped.
+#[test]
+fn what_is_asked_of_a_prompt_changes_nothing_after_it() {
+    let prompts = [text(60, 1), text(33, 2), text(8, 3)];
+    for path in CHECKPOINTS {
+        let decoder = load(path, WeightFormat::Stored);
+        let last = decoder.layers();
+        for mut work in workspaces() {
+            let expected: Vec<_> = prompts.iter().map(|text| one_by_one(&decoder, &mut work, text)).collect();
+            for taps in [&[][..], &[last], &[last - 1, last]] {
+                let mut caches = [(); 3].map(|()| decoder.new_cache());
+                let mut pass = |chunks: [&[u32]; 3], logits: [Logits; 3]| {
+                    let rows = chunks.map(|tokens| Row::chain(tokens, 0));
+                    let segments = caches.iter_mut().zip(&rows).zip(logits);
+                    let mut segments: Vec<_> =
+                        segments.map(|((cache, rows), logits)| Segment { cache, rows, logits }).collect();
+                    let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps }).unwrap();
+                    let bits = |segment, answer| output.logits(segment, answer).iter().map(|v| v.to_bits()).collect();
+                    let answers = [0, 1, 2].map(|i| {
+                        let count = match logits[i] {
+                            Logits::None => 0,
+                            Logits::Last(count) => count,
+                            Logits::All => chunks[i].len(),
+                        };
+                        (0..count).map(|answer| bits(i, answer)).collect::<Vec<Vec<u32>>>()
+                    });
+                    caches.iter_mut().for_each(keep_all);
+                    answers
+                };
+                let [first, second, third] = &prompts;
+                let none = pass([&first[..50], &second[..20], &third[..1]], [Logits::None; 3]);
+                assert!(none.iter().all(Vec::is_empty));
+                let some = [Logits::Last(1), Logits::None, Logits::Last(3)];
+                let found = pass([&first[50..59], &second[20..32], &third[1..7]], some);
+                assert!(
+                    found == [vec![expected[0][58].clone()], vec![], expected[2][4..7].to_vec()],
+                    "{path} {taps:?}"
+                );
+                let found = pass([&first[59..], &second[32..], &third[7..]], [Logits::All; 3]);
+                let ends = expected.iter().map(|rows| vec![rows[rows.len() - 1].clone()]);
+                assert!(found.to_vec() == ends.collect::<Vec<_>>(), "{path} {taps:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn threads_do_not_change_bits() {
     let decoder = load(CHECKPOINTS[0], WeightFormat::Stored);
