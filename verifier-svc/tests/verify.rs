@@ -82,7 +82,8 @@ fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
 }
 
 async fn opened(channel: &Channel, open: Open) -> Result<RemoteVerifier, Fault> {
-    RemoteVerifier::open(channel.clone(), open, MetadataMap::new()).await
+    let mut verifier = RemoteVerifier::open(channel.clone(), open, MetadataMap::new()).await?;
+    verifier.reused_prefix().await.map(|_| verifier)
 }
 
 /// Runs a sequence to its end.
@@ -314,7 +315,7 @@ async fn a_beginning_that_another_sequence_has_read_is_not_read_again() {
     let Golden { prompt, answer } = golden(1).remove(0);
     assert_eq!(text_of(&channel, open(1, &prompt, answer.len()), ngram()).await.0, answer);
     let open = open(2, &prompt, answer.len());
-    assert_eq!(opened(&channel, open.clone()).await.unwrap().reused_prefix(), prompt.len() - 1);
+    assert_eq!(opened(&channel, open.clone()).await.unwrap().reused_prefix().await, Ok(prompt.len() - 1));
     assert_eq!(text_of(&channel, open, prophet(&prompt, &answer, 3)).await.0, answer);
 }
 
@@ -323,14 +324,14 @@ async fn a_sequence_that_is_opened_again_goes_on_there() {
     let channel = start(&[]).await;
     let Golden { prompt, answer } = golden(1).remove(0);
     let mut first = opened(&channel, open(1, &prompt, answer.len())).await.unwrap();
-    assert_eq!(first.reused_prefix(), 0);
+    assert_eq!(first.reused_prefix().await, Ok(0));
     first.submit(0, &Proposed::default()).await.unwrap();
     let token = first.outcome().await.unwrap().tokens[0];
     assert_eq!(token, answer[0]);
 
     let grown = [prompt.as_slice(), &answer[..1]].concat();
-    let second = opened(&channel, open(1, &grown, answer.len() - 1)).await.unwrap();
-    assert_eq!(second.reused_prefix(), prompt.len());
+    let mut second = opened(&channel, open(1, &grown, answer.len() - 1)).await.unwrap();
+    assert_eq!(second.reused_prefix().await, Ok(prompt.len()));
     let fault = first.outcome().await.unwrap_err();
     assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::LostSequence));
     drop((first, second));
@@ -474,8 +475,8 @@ async fn a_sequence_that_is_opened_again_brings_its_hidden_states_again() {
     let channel = start(&[]).await;
     let prompt = long_prompt(700);
     let first = opened(&channel, open(1, &prompt, 4)).await.unwrap();
-    let second = opened(&channel, Open { tap: Some(TAP), ..open(1, &prompt, 4) }).await.unwrap();
-    assert_eq!(second.reused_prefix(), 0);
+    let mut second = opened(&channel, Open { tap: Some(TAP), ..open(1, &prompt, 4) }).await.unwrap();
+    assert_eq!(second.reused_prefix().await, Ok(0));
     drop((first, second));
     let (states, text) = states_of(&channel, open(1, &prompt, 4), ngram()).await;
     assert_eq!(states, states_alone(&[&prompt, &text[..3]].concat()));

@@ -19,7 +19,8 @@ const UPSTREAM_MAX: usize = 8;
 pub struct RemoteVerifier {
     up: mpsc::Sender<pb::VerifyRequest>,
     down: Streaming<pb::VerifyResponse>,
-    reused_prefix: usize,
+    /// How many committed tokens it still had in its cache, once it has said so.
+    reused_prefix: Option<usize>,
     /// What is known of hidden states, if any were asked for.
     states: Option<States>,
 }
@@ -27,9 +28,11 @@ pub struct RemoteVerifier {
 impl RemoteVerifier {
     /// Opens a sequence; `metadata` carries its deadline and trace.
     ///
+    /// The verifier has a place for it then, but need not have taken it in: that is not waited for, so that the first tree
+    /// arrives in time for the pass that reads the prompt.
+    ///
     /// # Errors
-    /// The verifier cannot be reached, refuses the sequence, or answers with
-    /// anything but having opened it.
+    /// The verifier cannot be reached, or refuses the sequence.
     pub async fn open(channel: Channel, open: Open, metadata: MetadataMap) -> Result<Self, Fault> {
         let (up, requests) = mpsc::channel(UPSTREAM_MAX);
         let states = States::of(&open);
@@ -39,17 +42,22 @@ impl RemoteVerifier {
         let request = Request::from_parts(metadata, Extensions::new(), requests);
         let answer = VerifierClient::new(channel).verify(request).await;
         let down = answer.map_err(|status| Fault::from_status(Party::Verifier, &status))?;
-        let mut verifier = Self { up, down: down.into_inner(), reused_prefix: 0, states };
-        match verifier.next().await? {
-            VerifierEvent::Opened { reused_prefix } => Ok(Self { reused_prefix, ..verifier }),
+        Ok(Self { up, down: down.into_inner(), reused_prefix: None, states })
+    }
+
+    /// How many committed tokens the verifier still had in its cache, as it says when it takes the sequence in.
+    ///
+    /// # Errors
+    /// The verifier cannot be reached, has no room for the sequence, or answers with anything but having opened it.
+    pub async fn reused_prefix(&mut self) -> Result<usize, Fault> {
+        if let Some(known) = self.reused_prefix {
+            return Ok(known);
+        }
+        match self.next().await? {
+            VerifierEvent::Opened { reused_prefix } => Ok(*self.reused_prefix.insert(reused_prefix)),
             VerifierEvent::Outcome(_) => Err(unexpected("an outcome came before the sequence was open")),
             VerifierEvent::States(_) => Err(unexpected("hidden states came before the sequence was open")),
         }
-    }
-
-    /// How many committed tokens the verifier still had in its cache.
-    pub fn reused_prefix(&self) -> usize {
-        self.reused_prefix
     }
 
     async fn next(&mut self) -> Result<VerifierEvent, Fault> {
@@ -78,6 +86,7 @@ impl Verifier for RemoteVerifier {
     }
 
     async fn outcome(&mut self) -> Result<Outcome, Fault> {
+        self.reused_prefix().await?;
         loop {
             let taken = match (self.next().await?, &mut self.states) {
                 (VerifierEvent::Opened { .. }, _) => Err("the sequence was opened twice".to_owned()),
