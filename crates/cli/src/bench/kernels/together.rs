@@ -11,8 +11,8 @@ use crate::bench::statistics::median;
 /// Sequences verified together.
 pub(super) const SEQUENCES: usize = 8;
 
-/// Rows of each: a token of plain decoding, and a root with a tree of eight nodes.
-const ROWS: [usize; 2] = [1, 9];
+/// Rows of each: a token of plain decoding, and a root with trees of two, four and eight nodes.
+const ROWS: [usize; 4] = [1, 3, 5, 9];
 
 /// One pass for [`SEQUENCES`] sequences.
 #[derive(Serialize)]
