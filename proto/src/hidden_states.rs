@@ -74,6 +74,16 @@ impl HiddenStates {
         self.values.len() / self.width
     }
 
+    /// Bytes of one state.
+    pub fn row_bytes(&self) -> usize {
+        self.width * size_of::<bf16>()
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.rows() * self.row_bytes()
+    }
+
     /// Adds the state (width) of the next position.
     pub fn push(&mut self, state: &[f32]) {
         self.values.extend(state.iter().copied().map(bf16::from_f32));

@@ -11,6 +11,7 @@ use espalier_speculation::{
 use tokio::time::Instant;
 
 use super::batch::Found;
+use super::known_states::KnownStates;
 use super::{Command, Decided, Job, Key, Loaded, Opening, Replies, Reply};
 use crate::admission::Place;
 use crate::error::VerifierError;
@@ -22,6 +23,7 @@ pub(super) struct Sequences {
     blocks: BlockPool,
     tree_nodes_max: usize,
     pub(super) counts: Counts,
+    states: KnownStates,
     open: BTreeMap<Key, Sequence>,
 }
 
@@ -33,6 +35,7 @@ impl Sequences {
             blocks: blocks.clone(),
             tree_nodes_max: *tree_nodes_max,
             counts: counts.clone(),
+            states: KnownStates::default(),
             open: BTreeMap::new(),
         }
     }
@@ -73,10 +76,10 @@ impl Sequences {
     fn open(&mut self, key: Key, opening: Opening) {
         self.take_over(&opening.open.sequence);
         match self.admit(&opening.open) {
-            Ok(cache) => {
+            Ok((cache, tapped)) => {
                 let opened = VerifierEvent::Opened { reused_prefix: cache.committed() };
                 let config = self.decoder.config();
-                let sequence = Sequence::new(opening, cache, &config.eos, config.context);
+                let sequence = Sequence::new(opening, (cache, tapped), &config.eos, config.context);
                 sequence.reply(Ok(opened));
                 self.open.insert(key, sequence);
             }
@@ -92,19 +95,20 @@ impl Sequences {
         }
     }
 
-    /// A cache for a sequence, with all the blocks that it may come to need: it can always finish.
-    fn admit(&self, open: &Open) -> Result<KvCache, PoolFault> {
+    /// A cache for a sequence, with all the blocks that it may come to need: it can always finish. It begins with what is
+    /// known of the committed tokens, their hidden states included where those are wanted.
+    fn admit(&self, open: &Open) -> Result<(KvCache, Option<Tapped>), PoolFault> {
         let Open { committed, max_tokens, tap, .. } = open;
         // The last tree hangs below the last but one of all tokens.
         let positions =
             committed.len().saturating_add(*max_tokens).saturating_add(self.tree_nodes_max).saturating_sub(1);
-        let known = match (tap, committed.split_last()) {
-            // The root must be run: its logits decide what comes next.
-            (None, Some((_, known))) => known,
-            // States are not kept: where they are wanted, all positions are run again.
-            _ => &[],
-        };
-        self.blocks.open(positions, known)
+        // The root must be run: its logits decide what comes next.
+        let known = committed.split_last().map_or(&[][..], |(_, known)| known);
+        let Some(tap) = *tap else { return Ok((self.blocks.open(positions, known)?, None)) };
+        let states = self.states.find(tap, known);
+        let cache = self.blocks.open(positions, &known[..states.rows()])?;
+        let unsent = states.front(cache.committed());
+        Ok((cache, Some(Tapped { layer: tap.layer, unsent, keeps: Some(self.states.clone()) })))
     }
 }
 
@@ -142,10 +146,12 @@ struct Tapped {
     layer: usize,
     /// Those of committed positions that have not been sent.
     unsent: HiddenStates,
+    /// Where those of the prompt are kept, until they are.
+    keeps: Option<KnownStates>,
 }
 
 impl Sequence {
-    fn new(opening: Opening, cache: KvCache, end_tokens: &[Token], context: usize) -> Self {
+    fn new(opening: Opening, (cache, tapped): (KvCache, Option<Tapped>), end_tokens: &[Token], context: usize) -> Self {
         let Opening { open, replies, place } = opening;
         let (prompt, generated) = open.committed.split_at(open.committed.len().saturating_sub(open.generated));
         Self {
@@ -157,7 +163,7 @@ impl Sequence {
             stops: [end_tokens, &open.stop_tokens].concat(),
             remaining: open.max_tokens,
             context,
-            tapped: open.tap.map(|tap| Tapped { layer: tap.layer, unsent: HiddenStates::new(0, tap.width) }),
+            tapped,
             jobs: VecDeque::new(),
             replies,
             place: Some(place),
@@ -209,8 +215,13 @@ impl Sequence {
 
     /// Takes note of committed rows, if their hidden states are wanted.
     pub(super) fn keep_states(&mut self, rows: &[usize], found: &Found<'_>) {
-        if let Some(Tapped { unsent, .. }) = &mut self.tapped {
-            rows.iter().filter_map(|&row| found.state(row)).for_each(|state| unsent.push(state));
+        let root = self.root();
+        let Some(Tapped { layer, unsent, keeps }) = &mut self.tapped else { return };
+        rows.iter().filter_map(|&row| found.state(row)).for_each(|state| unsent.push(state));
+        if unsent.end() >= root
+            && let Some(known) = keeps.take()
+        {
+            known.keep(*layer, &self.committed[..root], unsent);
         }
     }
 
