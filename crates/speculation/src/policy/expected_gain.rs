@@ -72,6 +72,9 @@ const PLAIN_ROUNDS: usize = 16;
 /// What drafts must make of a round of plain decoding, in tokens, after they made less than one.
 const AGAIN: f64 = 1.05;
 
+/// How many times as many sequences are another load.
+const SAME_LOAD: f64 = 1.2;
+
 /// How many times what was reckoned with a round may count, and what part of it: the machine hiccups now and then.
 const HICCUP: f64 = 3.0;
 
@@ -111,8 +114,28 @@ struct Known {
     pace: Pace,
     drafted: Pace,
     probing: Probing,
-    /// Whether drafts did not pay when that was last asked.
-    gave_up: bool,
+    /// Where drafts did not pay when that was last asked.
+    gave_up: Option<GivenUp>,
+}
+
+/// By what it was found that drafts do not pay.
+#[derive(Clone, Copy)]
+struct GivenUp {
+    /// A round of plain decoding, in milliseconds, and how many sequences there were.
+    plain_ms: f64,
+    sequences: f64,
+}
+
+impl GivenUp {
+    /// How many times as long plain rounds really took, by what was measured while nobody drafts, if the load is the same.
+    fn error(self, now: Self) -> f64 {
+        let load = now.sequences / self.sequences;
+        if (1.0 / SAME_LOAD..SAME_LOAD).contains(&load) {
+            now.plain_ms / self.plain_ms.max(f64::MIN_POSITIVE)
+        } else {
+            1.0
+        }
+    }
 }
 
 impl Known {
@@ -124,15 +147,27 @@ impl Known {
             pace: Pace::of_plain_decoding(),
             drafted: Pace::of_drafts(),
             probing: Probing::new(probe_share),
-            gave_up: false,
+            gave_up: None,
         }
     }
 
     /// Whether rounds with a draft lately made more of their time than plain decoding; clearly more, once they did not. Where
     /// some sequences draft and others do not, passes are less full than if all did the same, so that may not come and go.
-    fn drafts_pay(&mut self) -> bool {
-        self.gave_up = self.drafted.per_step() < if self.gave_up { AGAIN } else { 1.0 };
-        !self.gave_up
+    ///
+    /// While drafts are made plain rounds are not measured, and may have been taken for faster than they are. After giving
+    /// up they are measured, and what drafts made counts by that.
+    fn drafts_pay(&mut self, now: GivenUp) -> bool {
+        let Some(before) = self.gave_up else {
+            self.gave_up = (self.drafted.per_step() < 1.0).then_some(now);
+            return self.gave_up.is_none();
+        };
+        let error = before.error(now);
+        let pay = self.drafted.per_step() * error >= AGAIN;
+        if pay {
+            self.drafted.correct(error);
+            self.gave_up = None;
+        }
+        pay
     }
 }
 
@@ -242,7 +277,8 @@ impl ExpectedGain {
     /// The root, where rounds with a draft lately made more of their time than plain decoding does. Before the first level
     /// nothing else is known of this round, and what drafts made tells also what it is worth to stop at the right level.
     fn root_if_drafts_pay(&mut self, draft: &Draft) -> Vec<usize> {
-        if !self.round.plain_is_known || !self.known.lock().drafts_pay() {
+        let now = GivenUp { plain_ms: self.round.plain_ms, sequences: self.round.sequences };
+        if !self.round.plain_is_known || !self.known.lock().drafts_pay(now) {
             return Vec::new();
         }
         self.round.worth.spend(1);
@@ -483,6 +519,16 @@ mod tests {
         assert!((1..=25).contains(&tried), "{tried}");
         rounds(&mut grower, costs, &[0.8, 0.1], 9, 200);
         assert!(drafted(&rounds(&mut grower, costs, &[0.8, 0.1], 9, 100)) == 100);
+    }
+
+    #[test]
+    fn who_gave_up_because_plain_rounds_seemed_faster_than_they_are_soon_drafts_again() {
+        let (mut grower, true_costs) = (grower("expected-gain", &[]), costs(1.0, Curve::line(5.0, 0.3)));
+        let seeming = Costs { plain_ms: Some(1.5), ..true_costs };
+        rounds(&mut grower, true_costs, &[0.8, 0.1], 9, 60);
+        let given_up = rounds(&mut grower, seeming, &[0.8, 0.1], 9, 100);
+        assert!(given_up[99].tree.is_empty());
+        assert!(rounds(&mut grower, true_costs, &[0.8, 0.1], 9, 20).iter().all(|round| !round.tree.is_empty()));
     }
 
     #[test]

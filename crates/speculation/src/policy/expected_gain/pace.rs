@@ -46,6 +46,11 @@ impl Pace {
         self.per_step().max(1.0) / costs.plain_or_empty_tree_ms().max(f64::MIN_POSITIVE)
     }
 
+    /// Rounds of plain decoding take so many times as long as they were taken to.
+    pub(super) fn correct(&mut self, error: f64) {
+        self.steps /= error;
+    }
+
     /// A round of so many plain steps committed `tokens`.
     pub(super) fn add(&mut self, tokens: usize, steps: f64) {
         self.tokens = self.keep * self.tokens + tokens as f64;
