@@ -33,8 +33,6 @@ pub(super) struct Plain {
 struct Measured {
     open: usize,
     took: Way,
-    /// How many times.
-    times: usize,
     /// Whether nobody drafted meanwhile.
     undisturbed: bool,
     /// What an empty tree cost once rounds with trees had [`SETTLED`].
@@ -58,22 +56,12 @@ impl Plain {
             Some(measured) if !measured.is_valid() => (None, (2.0 * measured.holds).min(HOLDS_MAX)),
             // What was measured while others drafted says nothing beside what was not.
             Some(measured) if measured.undisturbed && !undisturbed => return self.measured.push(measured),
-            Some(measured) if measured.undisturbed == undisturbed => {
-                (Some((measured.took, measured.times)), measured.holds)
-            }
+            Some(measured) if measured.undisturbed == undisturbed => (Some(measured.took), measured.holds),
             Some(measured) => (None, measured.holds),
         };
-        let (mut took, times) = before.unwrap_or((Way::new(ms), 0));
-        took.add(ms);
-        self.measured.push(Measured {
-            open,
-            took,
-            times: times + 1,
-            undisturbed,
-            empty_tree_ms: None,
-            age: 0.0,
-            holds,
-        });
+        let mut took = before.unwrap_or_else(|| Way::new(ms));
+        took.add_one_of(ms, open);
+        self.measured.push(Measured { open, took, undisturbed, empty_tree_ms: None, age: 0.0, holds });
     }
 
     /// A round with a tree went by while so many sequences were open; an empty tree costs this much now.
@@ -101,9 +89,11 @@ impl Plain {
 
 impl Measured {
     /// All that wait for plain rounds to be measured stop drafting for a while, so most are measured while nobody drafts. If
-    /// not, somebody always does, and it will have to do.
+    /// not, somebody always does, and it will have to do. Where prompts are read beside them one takes twice as long as
+    /// another, so as many measurements count as there are sequences.
     fn counts(&self) -> bool {
-        self.is_valid() && (self.undisturbed || self.times > DISTURBED * self.open)
+        let needed = if self.undisturbed { self.open } else { DISTURBED * self.open + 1 };
+        self.is_valid() && self.took.times() >= needed
     }
 
     /// Whether it is not out of date.
@@ -135,6 +125,11 @@ mod tests {
         Plain { is_warm: true, ..Plain::default() }
     }
 
+    /// As many undisturbed measurements as count.
+    fn measure(plain: &mut Plain, ms: f64, open: usize) {
+        (0..open).for_each(|_| plain.add(ms, open, true));
+    }
+
     #[test]
     fn the_first_rounds_of_a_cold_target_do_not_count() {
         let mut plain = Plain::default();
@@ -147,8 +142,8 @@ mod tests {
     #[test]
     fn they_are_known_where_about_as_many_sequences_were_open() {
         let mut plain = warm();
-        plain.add(3.0, 2, true);
-        plain.add(9.0, 8, true);
+        measure(&mut plain, 3.0, 2);
+        measure(&mut plain, 9.0, 8);
         let found = [1, 2, 3, 4, 6, 8, 12, 13].map(|open| plain.ms(open, empty));
         assert_eq!(found, [None, Some(3.0), Some(4.0), None, Some(7.0), Some(9.0), Some(13.0), None]);
     }
@@ -156,7 +151,7 @@ mod tests {
     #[test]
     fn they_follow_rounds_with_trees_once_these_have_settled() {
         let mut plain = warm();
-        plain.add(1.0, 1, true);
+        measure(&mut plain, 1.0, 1);
         assert_eq!(plain.ms(1, |_| 7.0), Some(1.0));
         (1..SETTLED as usize).for_each(|_| plain.drafted(1, 9.0));
         assert_eq!(plain.ms(1, |_| 7.0), Some(1.0), "drafting has begun, no more");
@@ -168,7 +163,7 @@ mod tests {
     #[test]
     fn they_are_never_dearer_than_an_empty_tree() {
         let mut plain = warm();
-        plain.add(3.0, 1, true);
+        measure(&mut plain, 3.0, 1);
         assert_eq!(plain.ms(1, |_| 2.0), Some(2.0));
     }
 
@@ -179,17 +174,31 @@ mod tests {
         assert_eq!(plain.ms(4, empty), None);
         plain.add(5.0, 4, false);
         assert_eq!(plain.ms(4, empty), Some(5.0));
-        plain.add(3.0, 4, true);
+        measure(&mut plain, 3.0, 4);
         assert_eq!(plain.ms(4, empty), Some(3.0));
         (0..9).for_each(|_| plain.add(5.0, 4, false));
         assert_eq!(plain.ms(4, empty), Some(3.0));
     }
 
     #[test]
+    fn as_many_measurements_count_as_there_are_sequences_and_all_of_them() {
+        let mut plain = warm();
+        (0..31).for_each(|i| plain.add(if i < 16 { 40.0 } else { 20.0 }, 32, true));
+        assert_eq!(plain.ms(32, empty), None);
+        plain.add(20.0, 32, true);
+        let found = plain.ms(32, empty).unwrap_or_default();
+        assert!((28.0..33.0).contains(&found), "{found}");
+        // A single sequence follows the newest ones.
+        (0..16).for_each(|_| plain.add(40.0, 1, true));
+        (0..64).for_each(|_| plain.add(20.0, 1, true));
+        assert!(plain.ms(1, |_| 100.0).is_some_and(|found| found < 22.0));
+    }
+
+    #[test]
     fn after_many_rounds_with_trees_they_are_measured_anew() {
         let mut plain = warm();
         for (measured, holds) in [(3.5, HOLDS), (3.0, 2.0 * HOLDS), (2.5, 4.0 * HOLDS)] {
-            plain.add(measured, 2, true);
+            measure(&mut plain, measured, 2);
             (0..holds as usize).for_each(|_| plain.drafted(2, 4.0));
             assert_eq!(plain.ms(2, |_| 4.0), Some(measured), "what was before does not count");
             plain.drafted(2, 4.0);

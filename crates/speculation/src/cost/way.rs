@@ -24,12 +24,14 @@ pub(super) struct Way {
     spread: f64,
     /// The first [`FIRST`] measurements, by size.
     first: Vec<f64>,
+    /// How many there were.
+    times: usize,
 }
 
 impl Way {
     /// Believed to take `ms` until it is measured.
     pub(super) fn new(ms: f64) -> Self {
-        Self { ms, spread: ms * SPREAD, first: Vec::with_capacity(FIRST) }
+        Self { ms, spread: ms * SPREAD, first: Vec::with_capacity(FIRST), times: 0 }
     }
 
     /// The mean of the last measurements, in milliseconds.
@@ -39,15 +41,27 @@ impl Way {
 
     /// It took this long.
     pub(super) fn add(&mut self, ms: f64) {
+        self.add_one_of(ms, 1);
+    }
+
+    /// It took this long, and `together` such measurements say what one does otherwise.
+    pub(super) fn add_one_of(&mut self, ms: f64, together: usize) {
+        self.times += 1;
         if self.first.len() < FIRST {
             self.begin(ms);
             return;
         }
+        let fade = FADE.min(1.0 / self.times as f64).max(FADE / together.max(1) as f64);
         let off = ms - self.ms;
         let cut = HICCUP * self.spread.max(self.ms * SPREAD_MIN).max(SPREAD_MIN_MS);
-        self.ms += FADE * off.clamp(-cut, cut);
+        self.ms += fade * off.clamp(-cut, cut);
         // A change that lasts widens the cut, one hiccup does so by a little.
-        self.spread += FADE * (off.abs().min(2.0 * cut) - self.spread);
+        self.spread += fade * (off.abs().min(2.0 * cut) - self.spread);
+    }
+
+    /// How many times it was measured.
+    pub(super) fn times(&self) -> usize {
+        self.times
     }
 
     fn begin(&mut self, ms: f64) {
