@@ -41,14 +41,15 @@ impl KnownStates {
 
     /// Keeps the states of the first tokens of a text, as far as there are any.
     pub(super) fn keep(&self, layer: usize, tokens: &[Token], states: &HiddenStates) {
-        let states = states.front(tokens.len().min(BYTES_MAX / states.row_bytes()));
-        let tokens = tokens[..states.rows()].to_vec();
+        let rows = tokens.len().min(states.rows()).min(BYTES_MAX / states.row_bytes());
+        let tokens = &tokens[..rows];
         let mut texts = self.lock();
-        if texts.texts.iter().any(|text| text.layer == layer && text.common(&tokens) == tokens.len()) {
+        if texts.texts.iter().any(|text| text.layer == layer && text.common(tokens) == rows) {
             return;
         }
+        let states = states.front(rows);
         texts.bytes += states.bytes();
-        texts.texts.push_back(Text { layer, tokens, states });
+        texts.texts.push_back(Text { layer, tokens: tokens.to_vec(), states });
         while texts.bytes > BYTES_MAX
             && let Some(oldest) = texts.texts.pop_front()
         {

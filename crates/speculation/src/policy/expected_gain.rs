@@ -69,11 +69,18 @@ pub(super) const KIND: Kind = Kind {
 /// Rounds of plain decoding in which it is measured, before the first draft.
 const PLAIN_ROUNDS: usize = 16;
 
-/// What drafts must make of a round of plain decoding, in tokens, after they made less than one.
+/// What drafts must make of a round of plain decoding, in tokens; and where several sequences share the target: what a draft
+/// costs the others its own time does not tell.
+const ENOUGH: f64 = 1.0;
+const ENOUGH_BESIDE_OTHERS: f64 = 1.05;
+
+/// How many times as much they must make after they made less.
 const AGAIN: f64 = 1.05;
 
-/// How many times as many sequences are another load.
+/// How many times as many sequences are another load, by which plain rounds are not compared; and one at which drafts may
+/// make something else altogether.
 const SAME_LOAD: f64 = 1.2;
+const ALIKE_LOAD: f64 = 2.0;
 
 /// How many times what was reckoned with a round may count, and what part of it: the machine hiccups now and then.
 const HICCUP: f64 = 3.0;
@@ -114,6 +121,8 @@ struct Known {
     pace: Pace,
     drafted: Pace,
     probing: Probing,
+    /// How many sequences there were when drafts made what `drafted` says.
+    sequences: f64,
     /// Where drafts did not pay when that was last asked.
     gave_up: Option<GivenUp>,
 }
@@ -129,13 +138,17 @@ struct GivenUp {
 impl GivenUp {
     /// How many times as long plain rounds really took, by what was measured while nobody drafts, if the load is the same.
     fn error(self, now: Self) -> f64 {
-        let load = now.sequences / self.sequences;
-        if (1.0 / SAME_LOAD..SAME_LOAD).contains(&load) {
+        if apart(now.sequences, self.sequences) < SAME_LOAD {
             now.plain_ms / self.plain_ms.max(f64::MIN_POSITIVE)
         } else {
             1.0
         }
     }
+}
+
+/// How many times the lesser number of sequences the greater one is.
+fn apart(a: f64, b: f64) -> f64 {
+    a.max(b) / a.min(b).max(1.0)
 }
 
 impl Known {
@@ -147,6 +160,7 @@ impl Known {
             pace: Pace::of_plain_decoding(),
             drafted: Pace::of_drafts(),
             probing: Probing::new(probe_share),
+            sequences: 1.0,
             gave_up: None,
         }
     }
@@ -157,12 +171,17 @@ impl Known {
     /// While drafts are made plain rounds are not measured, and may have been taken for faster than they are. After giving
     /// up they are measured, and what drafts made counts by that.
     fn drafts_pay(&mut self, now: GivenUp) -> bool {
+        if apart(now.sequences, self.sequences) >= ALIKE_LOAD {
+            self.drafted.forget();
+            self.sequences = now.sequences;
+        }
+        let enough = if now.sequences < ALIKE_LOAD.sqrt() { ENOUGH } else { ENOUGH_BESIDE_OTHERS };
         let Some(before) = self.gave_up else {
-            self.gave_up = (self.drafted.per_step() < 1.0).then_some(now);
+            self.gave_up = (self.drafted.per_step() < enough).then_some(now);
             return self.gave_up.is_none();
         };
         let error = before.error(now);
-        let pay = self.drafted.per_step() * error >= AGAIN;
+        let pay = self.drafted.per_step() * error >= enough * AGAIN;
         if pay {
             self.drafted.correct(error);
             self.gave_up = None;
@@ -529,6 +548,19 @@ mod tests {
         let given_up = rounds(&mut grower, seeming, &[0.8, 0.1], 9, 100);
         assert!(given_up[99].tree.is_empty());
         assert!(rounds(&mut grower, true_costs, &[0.8, 0.1], 9, 20).iter().all(|round| !round.tree.is_empty()));
+    }
+
+    #[test]
+    fn what_drafts_made_for_one_sequence_counts_little_for_many() {
+        let costs_of = |sequences, per_node| Costs { sequences, ..costs(1.0, Curve::line(5.0, per_node)) };
+        let drafted_beside_others = |sequences| {
+            let mut grower = grower("expected-gain", &[]);
+            rounds(&mut grower, costs_of(1.0, 0.3), &[0.8, 0.1], 9, 200);
+            let later = rounds(&mut grower, costs_of(sequences, 3.0), &[0.8, 0.1], 0, 60);
+            later.iter().filter(|round| !round.tree.is_empty()).count()
+        };
+        let (same, other) = (drafted_beside_others(1.0), drafted_beside_others(16.0));
+        assert!(2 * other < same, "{other} of {same}");
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub(super) struct Pace {
 const BELIEF: f64 = 8.0;
 const BELIEF_OF_DRAFTS: f64 = 32.0;
 
+/// Rounds of plain decoding that count after something changed.
+const FEW: f64 = 8.0;
+
 /// What drafts are hoped to make of a round of plain decoding, in tokens: who never tries never knows.
 const HOPE: f64 = 1.3;
 
@@ -44,6 +47,13 @@ impl Pace {
     /// the least.
     pub(super) fn tokens_per_ms(&self, costs: &Costs) -> f64 {
         self.per_step().max(1.0) / costs.plain_or_empty_tree_ms().max(f64::MIN_POSITIVE)
+    }
+
+    /// Much has changed: what was learnt counts for no more than a few rounds.
+    pub(super) fn forget(&mut self) {
+        let kept = (FEW / self.steps.max(f64::MIN_POSITIVE)).min(1.0);
+        self.tokens *= kept;
+        self.steps *= kept;
     }
 
     /// Rounds of plain decoding take so many times as long as they were taken to.
@@ -73,6 +83,23 @@ mod tests {
         assert_eq!(pace.tokens_per_ms(&costs(4.0)), 0.25);
         (0..100).for_each(|_| pace.add(1, 3.0));
         assert_eq!(pace.tokens_per_ms(&costs(4.0)), 0.25);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_soon_replaced() {
+        let after = |forgotten| {
+            let mut pace = Pace::of_drafts();
+            (0..200).for_each(|_| pace.add(3, 2.0));
+            if forgotten {
+                pace.forget();
+            }
+            let before = pace.per_step();
+            (0..5).for_each(|_| pace.add(2, 4.0));
+            (before, pace.per_step())
+        };
+        let (before, soon) = after(true);
+        assert!((before - 1.5).abs() < 0.01 && soon < 0.85, "{before} {soon}");
+        assert!(after(false).1 > 1.2);
     }
 
     #[test]
