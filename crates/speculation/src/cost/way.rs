@@ -44,7 +44,8 @@ impl Way {
         self.add_one_of(ms, 1);
     }
 
-    /// It took this long, and `together` such measurements say what one does otherwise.
+    /// The same where `together` sequences measure it in turns: old measurements fade as slowly as if there were one, and
+    /// until there are enough all count alike.
     pub(super) fn add_one_of(&mut self, ms: f64, together: usize) {
         self.times += 1;
         if self.first.len() < FIRST {

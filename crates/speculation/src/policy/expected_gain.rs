@@ -77,10 +77,14 @@ const ENOUGH_BESIDE_OTHERS: f64 = 1.05;
 /// How many times as much they must make after they made less.
 const AGAIN: f64 = 1.05;
 
-/// How many times as many sequences are another load, by which plain rounds are not compared; and one at which drafts may
-/// make something else altogether.
+/// Fewer sequences than this, on average, are one at a time: where one follows another both are open for a moment.
+const ALONE: f64 = std::f64::consts::SQRT_2;
+
+/// Plain rounds are compared where there are less than so many times as many sequences.
 const SAME_LOAD: f64 = 1.2;
-const ALIKE_LOAD: f64 = 2.0;
+
+/// With so many times as many sequences, or as few, drafts may make something else altogether.
+const OTHER_LOAD: f64 = 2.0;
 
 /// How many times what was reckoned with a round may count, and what part of it: the machine hiccups now and then.
 const HICCUP: f64 = 3.0;
@@ -121,7 +125,7 @@ struct Known {
     pace: Pace,
     drafted: Pace,
     probing: Probing,
-    /// How many sequences there were when drafts made what `drafted` says.
+    /// About how many sequences there were when drafts made what `drafted` says.
     sequences: f64,
     /// Where drafts did not pay when that was last asked.
     gave_up: Option<GivenUp>,
@@ -171,11 +175,11 @@ impl Known {
     /// While drafts are made plain rounds are not measured, and may have been taken for faster than they are. After giving
     /// up they are measured, and what drafts made counts by that.
     fn drafts_pay(&mut self, now: GivenUp) -> bool {
-        if apart(now.sequences, self.sequences) >= ALIKE_LOAD {
+        if apart(now.sequences, self.sequences) >= OTHER_LOAD {
             self.drafted.forget();
             self.sequences = now.sequences;
         }
-        let enough = if now.sequences < ALIKE_LOAD.sqrt() { ENOUGH } else { ENOUGH_BESIDE_OTHERS };
+        let enough = if now.sequences < ALONE { ENOUGH } else { ENOUGH_BESIDE_OTHERS };
         let Some(before) = self.gave_up else {
             self.gave_up = (self.drafted.per_step() < enough).then_some(now);
             return self.gave_up.is_none();
