@@ -169,17 +169,29 @@ impl Known {
         }
     }
 
+    /// Forgets what drafts made for another number of sequences. Beside more of them drafts make less, so one sequence tries
+    /// for all; beside fewer they are worth hoping for.
+    fn meet_other_load(&mut self, now: GivenUp, enough: f64) {
+        let more = now.sequences > self.sequences;
+        self.sequences = now.sequences;
+        self.gave_up = more.then_some(now);
+        match more {
+            true => self.drafted.doubt(enough),
+            false => self.drafted.hope(),
+        }
+        self.probing.fall_due();
+    }
+
     /// Whether rounds with a draft lately made more of their time than plain decoding; clearly more, once they did not. Where
     /// some sequences draft and others do not, passes are less full than if all did the same, so that may not come and go.
     ///
     /// While drafts are made plain rounds are not measured, and may have been taken for faster than they are. After giving
     /// up they are measured, and what drafts made counts by that.
     fn drafts_pay(&mut self, now: GivenUp) -> bool {
-        if apart(now.sequences, self.sequences) >= OTHER_LOAD {
-            self.drafted.forget();
-            self.sequences = now.sequences;
-        }
         let enough = if now.sequences < ALONE { ENOUGH } else { ENOUGH_BESIDE_OTHERS };
+        if apart(now.sequences, self.sequences) >= OTHER_LOAD {
+            self.meet_other_load(now, enough);
+        }
         let Some(before) = self.gave_up else {
             self.gave_up = (self.drafted.per_step() < enough).then_some(now);
             return self.gave_up.is_none();
@@ -425,7 +437,7 @@ impl Policy for ExpectedGain {
 
     fn abandon(&mut self) {
         if std::mem::take(&mut self.round.probe) {
-            self.known.lock().probing.put_off();
+            self.known.lock().probing.fall_due();
         }
     }
 
@@ -455,6 +467,8 @@ impl Policy for ExpectedGain {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
     use crate::testing::{LIMITS, draft, grower, start};
     use crate::{Curve, Grower, Proposal};
@@ -564,7 +578,32 @@ mod tests {
             later.iter().filter(|round| !round.tree.is_empty()).count()
         };
         let (same, other) = (drafted_beside_others(1.0), drafted_beside_others(16.0));
-        assert!(2 * other < same, "{other} of {same}");
+        assert!(8 * other < same, "{other} of {same}");
+    }
+
+    #[test]
+    fn beside_more_sequences_one_tries_for_all_and_all_draft_if_that_pays() {
+        let costs_of = |sequences| Costs { sequences, ..costs(1.0, Curve::line(5.0, 0.3)) };
+        let mut first = grower("expected-gain", &[]);
+        rounds(&mut first, costs_of(1.0), &[0.8, 0.1], 9, 200);
+        let mut others = [(); 3].map(|()| grower("expected-gain", &[]));
+        let experience = first.experience().unwrap();
+        others.iter_mut().for_each(|other| other.build_on(&experience));
+        // All begin before anything comes back.
+        let tried = round(&mut first, costs_of(4.0), &[0.8, 0.1]);
+        let resting = others.each_mut().map(|other| round(other, costs_of(4.0), &[0.8, 0.1]));
+        assert!(!tried.tree.is_empty() && resting.iter().all(|proposal| proposal.tree.is_empty()));
+        first.observe(&[1, 2, 3, 4], 5);
+        assert!(others.iter_mut().all(|other| !round(other, costs_of(4.0), &[0.8, 0.1]).tree.is_empty()));
+    }
+
+    #[test]
+    fn beside_fewer_sequences_it_is_drafted_at_once_whatever_was_beside_many() {
+        let costs_of = |sequences, per_node| Costs { sequences, ..costs(1.0, Curve::line(5.0, per_node)) };
+        let mut grower = grower("expected-gain", &[]);
+        rounds(&mut grower, costs_of(16.0, 3.0), &[0.8, 0.1], 0, 200);
+        let alone = rounds(&mut grower, costs_of(1.0, 0.3), &[0.8, 0.1], 9, 20);
+        assert!(alone.iter().all(|round| !round.tree.is_empty()));
     }
 
     #[test]

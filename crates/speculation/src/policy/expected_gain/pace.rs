@@ -49,11 +49,19 @@ impl Pace {
         self.per_step().max(1.0) / costs.plain_or_empty_tree_ms().max(f64::MIN_POSITIVE)
     }
 
-    /// Much has changed: what was learnt counts for no more than a few rounds.
-    pub(super) fn forget(&mut self) {
-        let kept = (FEW / self.steps.max(f64::MIN_POSITIVE)).min(1.0);
-        self.tokens *= kept;
-        self.steps *= kept;
+    /// Much has changed for the worse: a few rounds are believed to have made what was learnt, and `enough` at the most.
+    pub(super) fn doubt(&mut self, enough: f64) {
+        self.believe(self.per_step().min(enough));
+    }
+
+    /// Much has changed for the better: a few rounds are believed to have made what was learnt, and what is hoped for at the
+    /// least.
+    pub(super) fn hope(&mut self) {
+        self.believe(self.per_step().max(HOPE));
+    }
+
+    fn believe(&mut self, per_step: f64) {
+        (self.tokens, self.steps) = (FEW * per_step, FEW);
     }
 
     /// Rounds of plain decoding take so many times as long as they were taken to.
@@ -85,21 +93,29 @@ mod tests {
         assert_eq!(pace.tokens_per_ms(&costs(4.0)), 0.25);
     }
 
+    /// What drafts made, right after `change` and five rounds later, if they made `before` a plain round and then `later`.
+    fn around(before: f64, later: f64, change: impl Fn(&mut Pace)) -> (f64, f64) {
+        let mut pace = Pace::of_drafts();
+        (0..200).for_each(|_| pace.add(4, 4.0 / before));
+        change(&mut pace);
+        let believed = pace.per_step();
+        (0..5).for_each(|_| pace.add(4, 4.0 / later));
+        (believed, pace.per_step())
+    }
+
     #[test]
-    fn what_is_forgotten_is_soon_replaced() {
-        let after = |forgotten| {
-            let mut pace = Pace::of_drafts();
-            (0..200).for_each(|_| pace.add(3, 2.0));
-            if forgotten {
-                pace.forget();
-            }
-            let before = pace.per_step();
-            (0..5).for_each(|_| pace.add(2, 4.0));
-            (before, pace.per_step())
-        };
-        let (before, soon) = after(true);
-        assert!((before - 1.5).abs() < 0.01 && soon < 0.85, "{before} {soon}");
-        assert!(after(false).1 > 1.2);
+    fn what_is_doubted_is_soon_replaced() {
+        let (believed, soon) = around(1.5, 0.5, |pace| pace.doubt(1.05));
+        assert!(believed == 1.05 && soon < 0.7, "{believed} {soon}");
+        assert!(around(0.8, 0.8, |pace| pace.doubt(1.05)).0 < 0.81);
+        assert!(around(1.5, 0.5, |_| ()).1 > 1.0);
+    }
+
+    #[test]
+    fn what_is_hoped_for_is_soon_replaced() {
+        let (believed, soon) = around(0.5, 0.5, Pace::hope);
+        assert!(believed == HOPE && soon < 0.7, "{believed} {soon}");
+        assert!(around(1.8, 1.8, Pace::hope).0 > 1.79);
     }
 
     #[test]

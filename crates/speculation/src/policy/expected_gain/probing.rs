@@ -33,8 +33,8 @@ impl Probing {
         due
     }
 
-    /// The probe under way is not made after all.
-    pub(super) fn put_off(&mut self) {
+    /// The next round may be a probe: the one under way is not made after all, or much has changed.
+    pub(super) fn fall_due(&mut self) {
         self.idle = self.wait;
     }
 
@@ -96,7 +96,7 @@ mod tests {
             probing.idle(1.0);
         }
         assert!(probing.begin_if_due() && !probing.begin_if_due());
-        probing.put_off();
+        probing.fall_due();
         assert!(probing.begin_if_due());
     }
 
