@@ -52,15 +52,15 @@ impl Default for Load {
 }
 
 impl Load {
-    /// A pass was shared like this, and waited for this long, as a share of its time.
+    /// A pass with a tree of the sequence's was shared like this, and waited for this long, as a share of its time.
     pub(super) fn add(&mut self, pass: PassLoad, waited: f64) {
-        self.trees += FADE * (pass.trees as f64 - self.trees);
         self.waits += FADE * (waited - self.waits);
-        self.opened(pass);
+        self.shared(pass);
     }
 
-    /// So many sequences were open at a pass.
-    pub(super) fn opened(&mut self, pass: PassLoad) {
+    /// A pass was shared like this. While nobody drafts all are in every pass, and so they would be if all drafted.
+    pub(super) fn shared(&mut self, pass: PassLoad) {
+        self.trees += FADE * (pass.trees as f64 - self.trees);
         let open = pass.open.max(pass.trees).max(1);
         self.last = [open, self.last[0], self.last[1]];
         self.open += FADE * (open as f64 - self.open);
@@ -76,6 +76,11 @@ impl Load {
     /// Nodes beside one root that a pass has if all in it send trees of `nodes`.
     pub(super) fn nodes(&self, nodes: usize) -> usize {
         beside_root(self.trees * (nodes as f64 + 1.0))
+    }
+
+    /// How many such passes a tree takes, the wait for its own included: all together no more than hold all that are open.
+    pub(super) fn passes_of_trees(&self) -> f64 {
+        self.passes().min((self.open / self.trees).max(1.0))
     }
 
     /// Sequences that were open at once.
@@ -119,6 +124,14 @@ mod tests {
         (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.5));
         assert_eq!([0, 1, 4].map(|nodes| load.nodes(nodes)), [7, 15, 39]);
         assert_eq!((load.open_now(), load.sequences().round()), (16, 16.0));
-        assert!((load.passes() - 1.5).abs() < 1e-3);
+        assert!((load.passes() - 1.5).abs() < 1e-3 && load.passes_of_trees() == load.passes());
+    }
+
+    #[test]
+    fn once_nobody_drafts_all_are_in_one_pass() {
+        let mut load = Load::default();
+        (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.9));
+        (0..200).for_each(|_| load.shared(PassLoad { rows: 16, trees: 16, open: 16 }));
+        assert_eq!(([0, 1, 3].map(|nodes| load.nodes(nodes)), load.passes_of_trees().round()), ([15, 31, 63], 1.0));
     }
 }

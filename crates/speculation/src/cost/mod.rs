@@ -196,7 +196,7 @@ impl CostModel {
     pub fn observe_plain(&mut self, took: Duration, pass: PassLoad) {
         self.level.rest();
         let pass = pass.or_alone(1);
-        self.load.opened(pass);
+        self.load.shared(pass);
         let open = self.load.open_now();
         let compute = self.compute.curve();
         let [shared, plain] = [pass.rows, open].map(|rows| compute.at(rows.saturating_sub(1)));
@@ -213,7 +213,8 @@ impl CostModel {
     /// The cost of trees by their nodes, if all in a pass send as many.
     fn verification(&self) -> Curve {
         let compute = self.compute.curve();
-        compute.mapped(|nodes| self.way.ms() + self.load.passes() * compute.at(self.load.nodes(nodes)))
+        let passes = self.load.passes_of_trees();
+        compute.mapped(|nodes| self.way.ms() + passes * compute.at(self.load.nodes(nodes)))
     }
 
     /// The costs as they stand.

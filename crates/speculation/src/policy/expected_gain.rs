@@ -250,6 +250,13 @@ impl Round {
         }
     }
 
+    /// How long a probe of so many `steps` says that drafts take. One among sequences that rest shares a small pass: beside
+    /// others it is held to take as long as if all sent such a tree.
+    fn probe_time(&self, steps: f64) -> f64 {
+        let alone = self.sequences < ALONE;
+        if alone { steps } else { steps.max(self.worth.relative_time(self.sent).0) }
+    }
+
     /// The chance that node `id` is accepted; 1 for the root.
     fn chance(&self, id: usize) -> f64 {
         id.checked_sub(1).and_then(|index| self.nodes.get(index)).map_or(1.0, |node| node.chance)
@@ -427,7 +434,8 @@ impl Policy for ExpectedGain {
         let mut known = self.known.lock();
         known.pace.add(round.committed, steps + read);
         // What a probe reads was missed since long ago; else it is what drafts cost where texts are short.
-        known.drafted.add(round.committed, if self.round.probe { steps } else { steps + read });
+        let drafting = if self.round.probe { self.round.probe_time(steps) } else { steps + read };
+        known.drafted.add(round.committed, drafting);
         // What it took it may have taken from all, and its tokens are those of one.
         let lost = steps + read - 1.0 - (round.committed as f64 - 1.0) / self.round.sequences.max(1.0);
         known.probing.drafted(if self.round.probe { lost } else { 0.0 });
