@@ -18,7 +18,7 @@ const PLAIN_SPAN: usize = 4;
 /// Spans that may be under way at once: the target always finds the next one waiting.
 const RESTING_LOOKAHEAD: usize = 2;
 
-/// The longest rest: costs change, and the policy is to hear of it.
+/// The longest rest before the policy is asked whether it goes on: what others learn changes.
 const REST_ROUNDS_MAX: usize = 64;
 
 /// Plain rounds whose mean time is learnt from.
@@ -28,6 +28,7 @@ const PLAIN_ROUNDS: u32 = 6;
 ///
 /// When the policy drafts nothing, plain decoding is faster than drafting. Then the model rests for some rounds: empty trees
 /// go out without waiting for outcomes, so that a sequence that is not worth drafting for costs what plain decoding costs.
+/// A rest that goes on is prolonged while they are under way; it ends with them.
 pub(crate) struct EngineProposer {
     engine: Session,
     /// Away while the engine has it.
@@ -178,7 +179,11 @@ impl Proposer for EngineProposer {
             if let Some(took) = self.plain.end(outcome.passes()) {
                 drafting.costs.lock().observe_plain(took, outcome.load);
             }
-            return Ok(drafting.append(outcome)?);
+            drafting.append(outcome)?;
+            if !self.rest.goes_on() {
+                self.rest.begin(drafting.rest_on());
+            }
+            return Ok(());
         }
         self.plain = PlainRounds::default();
         // The first round waits for the target to read the prompt, which no later round does.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::draft::{Draft, Expansion};
 use crate::tree::{MAX_TREE_NODES, Node, Tree};
-use crate::{Candidates, Experience, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
+use crate::{Candidates, Costs, Experience, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
 
 /// Why a level could not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -112,6 +112,12 @@ impl Grower {
     /// For how many rounds the policy need not be asked again, after it drafted nothing in this one.
     pub fn rest(&self) -> usize {
         self.policy.rest()
+    }
+
+    /// For how many more rounds the policy need not be asked as a rest ends, at these costs. It may be asked more often than
+    /// it is told of rounds: while rounds of plain decoding are still under way.
+    pub fn rest_on(&mut self, costs: &Costs) -> usize {
+        self.policy.rest_on(costs)
     }
 
     /// A round of plain decoding went by without [`Self::begin_round`].

@@ -317,6 +317,12 @@ impl Drafting {
         self.grower.rest()
     }
 
+    /// For how many more rounds nothing need be drafted, as a rest ends.
+    pub(crate) fn rest_on(&mut self) -> usize {
+        let costs = self.costs.lock().costs();
+        self.grower.rest_on(&costs)
+    }
+
     /// Commits the outcome of rounds that nothing was drafted for.
     pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
         (0..outcome.passes()).for_each(|_| self.grower.rested());

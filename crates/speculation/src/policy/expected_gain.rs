@@ -60,6 +60,7 @@ pub(super) const KIND: Kind = Kind {
             width: values.count(&WIDTH),
             known: Shared::new(values.real(&PROBE)),
             idle: 0,
+            probes_next: false,
             fixed_ratio: values.measurable(&RATIO),
             round: Round::default(),
         })
@@ -98,6 +99,8 @@ struct ExpectedGain {
     known: Shared,
     /// Rounds in a row without a draft.
     idle: usize,
+    /// Whether the probe that was due is this sequence's to make, as soon as its rest has ended.
+    probes_next: bool,
     fixed_ratio: Option<f64>,
     round: Round,
 }
@@ -127,19 +130,19 @@ struct Known {
     probing: Probing,
     /// About how many sequences there were when drafts made what `drafted` says.
     sequences: f64,
-    /// Where drafts did not pay when that was last asked.
-    gave_up: Option<GivenUp>,
+    /// By what it was found that drafts do not pay, if that was the last finding.
+    gave_up: Option<Load>,
 }
 
-/// By what it was found that drafts do not pay.
+/// What drafts are held against.
 #[derive(Clone, Copy)]
-struct GivenUp {
+struct Load {
     /// A round of plain decoding, in milliseconds, and how many sequences there were.
     plain_ms: f64,
     sequences: f64,
 }
 
-impl GivenUp {
+impl Load {
     /// How many times as long plain rounds really took, by what was measured while nobody drafts, if the load is the same.
     fn error(self, now: Self) -> f64 {
         if apart(now.sequences, self.sequences) < SAME_LOAD {
@@ -171,7 +174,7 @@ impl Known {
 
     /// Forgets what drafts made for another number of sequences. Beside more of them drafts make less, so one sequence tries
     /// for all; beside fewer they are worth hoping for.
-    fn meet_other_load(&mut self, now: GivenUp, enough: f64) {
+    fn meet_other_load(&mut self, now: Load, enough: f64) {
         let more = now.sequences > self.sequences;
         self.sequences = now.sequences;
         self.gave_up = more.then_some(now);
@@ -187,7 +190,7 @@ impl Known {
     ///
     /// While drafts are made plain rounds are not measured, and may have been taken for faster than they are. After giving
     /// up they are measured, and what drafts made counts by that.
-    fn drafts_pay(&mut self, now: GivenUp) -> bool {
+    fn drafts_pay(&mut self, now: Load) -> bool {
         let enough = if now.sequences < ALONE { ENOUGH } else { ENOUGH_BESIDE_OTHERS };
         if apart(now.sequences, self.sequences) >= OTHER_LOAD {
             self.meet_other_load(now, enough);
@@ -319,7 +322,7 @@ impl ExpectedGain {
     /// The root, where rounds with a draft lately made more of their time than plain decoding does. Before the first level
     /// nothing else is known of this round, and what drafts made tells also what it is worth to stop at the right level.
     fn root_if_drafts_pay(&mut self, draft: &Draft) -> Vec<usize> {
-        let now = GivenUp { plain_ms: self.round.plain_ms, sequences: self.round.sequences };
+        let now = Load { plain_ms: self.round.plain_ms, sequences: self.round.sequences };
         if !self.round.plain_is_known || !self.known.lock().drafts_pay(now) {
             return Vec::new();
         }
@@ -352,7 +355,13 @@ impl ExpectedGain {
 
     /// Whether this round is to try a draft that is not expected to pay.
     fn begin_probe(&mut self) -> bool {
-        self.round.plain_is_known && self.known.lock().probing.begin_if_due()
+        let is_mine = std::mem::take(&mut self.probes_next);
+        self.round.plain_is_known && (is_mine || self.known.lock().probing.begin_if_due())
+    }
+
+    /// What a round costs, as measured or as it was given.
+    fn costs(&self, measured: &Costs) -> Costs {
+        self.fixed_ratio.map_or(*measured, Costs::of_ratio)
     }
 
     /// A round went by without a draft.
@@ -377,7 +386,7 @@ impl ExpectedGain {
 
 impl Policy for ExpectedGain {
     fn begin(&mut self, start: &RoundStart) {
-        let costs = self.fixed_ratio.map_or(start.costs, Costs::of_ratio);
+        let costs = self.costs(&start.costs);
         let pace = self.known.lock().pace.tokens_per_ms(&costs);
         // Where nothing was drafted, the drafter has yet to read what was committed.
         self.round.worth.begin(&RoundStart { costs, ..*start }, pace, (self.beam, self.idle));
@@ -455,6 +464,15 @@ impl Policy for ExpectedGain {
 
     fn rest(&self) -> usize {
         if self.round.plain_is_known { self.known.lock().probing.rest() } else { PLAIN_ROUNDS }
+    }
+
+    fn rest_on(&mut self, costs: &Costs) -> usize {
+        let costs = self.costs(costs);
+        let Some(plain_ms) = costs.plain_ms else { return PLAIN_ROUNDS };
+        let mut known = self.known.lock();
+        let drafts = known.drafts_pay(Load { plain_ms, sequences: costs.sequences });
+        self.probes_next |= !drafts && known.probing.begin_if_due();
+        if drafts || self.probes_next { 0 } else { known.probing.rest().max(1) }
     }
 
     fn rested(&mut self) {
@@ -587,6 +605,31 @@ mod tests {
         };
         let (same, other) = (drafted_beside_others(1.0), drafted_beside_others(16.0));
         assert!(8 * other < same, "{other} of {same}");
+    }
+
+    #[test]
+    fn a_rest_goes_on_until_a_probe_is_due_which_one_sequence_makes() {
+        let costs = costs(1.0, Curve::line(5.0, 3.0));
+        let mut first = grower("expected-gain", &[]);
+        rounds(&mut first, costs, &[0.8, 0.1], 0, 100);
+        let mut second = grower("expected-gain", &[]);
+        second.build_on(&first.experience().unwrap());
+        let unknown = Costs { plain_ms: None, ..costs };
+        assert_eq!(first.rest_on(&unknown), PLAIN_ROUNDS);
+        let mut rested = 0;
+        while let more @ 1.. = first.rest_on(&costs) {
+            (0..more).for_each(|_| first.rested());
+            rested += more;
+        }
+        assert!(rested >= 8 && first.rest_on(&costs) == 0 && second.rest_on(&costs) > 0, "{rested}");
+        assert!(round(&mut second, costs, &[0.8, 0.1]).tree.is_empty());
+        assert!(!round(&mut first, costs, &[0.8, 0.1]).tree.is_empty());
+    }
+
+    #[test]
+    fn a_rest_ends_where_drafts_pay() {
+        let mut grower = grower("expected-gain", &[]);
+        assert_eq!(grower.rest_on(&costs(1.0, Curve::line(10.0, 0.1))), 0);
     }
 
     #[test]

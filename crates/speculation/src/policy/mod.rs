@@ -138,6 +138,12 @@ pub trait Policy: Send {
         REST
     }
 
+    /// A rest ends: for how many more rounds it need not be asked, by what is known at these costs. It is not to depend on
+    /// the sequence's text: rounds of plain decoding may still be under way.
+    fn rest_on(&mut self, _costs: &Costs) -> usize {
+        0
+    }
+
     /// A round of plain decoding went by that it was not asked about.
     fn rested(&mut self) {}
 

@@ -11,7 +11,7 @@ use super::param::{Param, Value, Values};
 use super::registry::{CHAINS, ChainKind, DEPTH_MAX, max_depth, max_nodes};
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
-use crate::{Candidates, RoundRecord};
+use crate::{Candidates, Costs, RoundRecord};
 
 /// The key that names the test.
 pub(super) const STOP: &str = "stop";
@@ -170,6 +170,10 @@ impl Policy for Stopped {
 
     fn rest(&self) -> usize {
         self.tree.rest()
+    }
+
+    fn rest_on(&mut self, costs: &Costs) -> usize {
+        self.tree.rest_on(costs)
     }
 
     fn rested(&mut self) {
