@@ -10,6 +10,17 @@ pub(super) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some((low + high) / 2.0)
 }
 
+/// The median of some measurements, and two of them between which that of all there might be lies in about 19 of 20 cases: as
+/// many are left out at either end as there are hardly fewer heads in so many tosses of a coin. Of less than eight none is.
+pub(super) fn median_interval(values: impl IntoIterator<Item = f64>) -> Option<[f64; 3]> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    let out = ((count - 1.96 * count.sqrt()) / 2.0).max(0.0) as usize;
+    let (low, high) = (*values.get(out)?, *values.get(values.len().checked_sub(1 + out)?)?);
+    Some([median(values)?, low, high])
+}
+
 /// The value that a share of the sorted `values` does not exceed.
 pub(super) fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
@@ -44,6 +55,15 @@ mod tests {
         assert_eq!(median([3.0]), Some(3.0));
         assert_eq!(median([9.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+
+    #[test]
+    fn the_more_measurements_the_surer_the_median() {
+        let of = |count: u32| median_interval((0..count).rev().map(f64::from));
+        assert_eq!((of(0), of(1), of(4)), (None, Some([0.0, 0.0, 0.0]), Some([1.5, 0.0, 3.0])));
+        // The eighth of 25 from below and from above: fewer than eight heads in 25 tosses come about once in 50.
+        assert_eq!(of(25), Some([12.0, 7.0, 17.0]));
+        assert_eq!(of(101), Some([50.0, 40.0, 60.0]));
     }
 
     #[test]

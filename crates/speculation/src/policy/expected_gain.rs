@@ -48,7 +48,7 @@ const RATIO: Param = Param::real(
 )
 .auto();
 const PROBE: Param =
-    Param::real("probe", 0.02, (0.0001, 1.0), "share of the time that drafts may cost which are only tried");
+    Param::real("probe", 0.01, (0.0001, 1.0), "share of the time that drafts may cost which are only tried");
 
 pub(super) const KIND: Kind = Kind {
     name: "expected-gain",

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::arms::Arm;
 use super::level::Level;
 use super::outcome::{Finished, Outcome};
-use crate::bench::statistics::Spread;
+use crate::bench::statistics::{Spread, median_interval};
 
 /// One arm at one level for a while.
 #[derive(Debug, Clone)]
@@ -55,7 +55,8 @@ pub(super) struct Figures {
     pub(super) tokens: usize,
     pub(super) seconds: f64,
     pub(super) tokens_per_second: Option<f64>,
-    /// Tokens a second relative to plain decoding at the same level; and the least and the greatest of any turn.
+    /// Tokens a second relative to plain decoding in the turn before, at the same level: the median of all turns, and
+    /// between which of them it lies.
     pub(super) ratio: Option<f64>,
     pub(super) ratio_low: Option<f64>,
     pub(super) ratio_high: Option<f64>,
@@ -165,11 +166,12 @@ impl Figures {
     }
 }
 
-/// Tokens a second of turns relative to those of others; and the least and the greatest of any two in turn.
+/// Tokens a second of turns relative to those of the others, two by two, as one took place beside the other: the machine's
+/// pace changes. See [`median_interval`].
 fn ratios(turns: &[&Turn], others: &[&Turn]) -> [Option<f64>; 3] {
-    let ratio = |turns: &[&Turn], others: &[&Turn]| Some(rate(turns)? / rate(others)?);
-    let of_turns = || turns.iter().zip(others).filter_map(|(turn, other)| ratio(&[turn], &[other]));
-    [ratio(turns, others), of_turns().reduce(f64::min), of_turns().reduce(f64::max)]
+    let ratio = |(turn, other): (&&Turn, &&Turn)| Some(rate(&[turn])? / rate(&[other])?);
+    let found = median_interval(turns.iter().zip(others).filter_map(ratio));
+    found.map_or([None; 3], |found| found.map(Some))
 }
 
 /// Tokens a second of several turns; none where nothing was answered.
@@ -238,7 +240,7 @@ mod tests {
         assert_eq!(figures.drafter, "small");
         let near = |found: Option<f64>, expected: f64| assert!((found.unwrap() - expected).abs() < 1e-9, "{found:?}");
         near(figures.tokens_per_second, 200.0);
-        near(figures.ratio, 200.0 / 160.0);
+        near(figures.ratio, (2.0 + 0.5) / 2.0);
         near(figures.ratio_low, 0.5);
         near(figures.ratio_high, 2.0);
         near(figures.tau, 2.0);
@@ -251,7 +253,7 @@ mod tests {
         assert!(!figures.is_sound());
         assert_eq!((figures.to_each, figures.to_each_low), (None, None));
         let figures = figures.beside_each(&own.each_ref(), &plain.each_ref());
-        near(figures.to_each, 200.0 / 160.0);
+        near(figures.to_each, (2.0 + 0.5) / 2.0);
         near(figures.to_each_low, 0.5);
         near(figures.to_each_high, 2.0);
     }

@@ -12,7 +12,7 @@ const SEEN: [&str; 9] = [
     "refused",
     "tokens/s",
     "to plain",
-    "of turns",
+    "between",
     "first token (ms)\np50 / p95 / p99",
     "a token (ms)\np50 / p95 / p99",
     "same text",
@@ -28,7 +28,7 @@ pub(super) fn print(found: &[Figures]) {
         if let (Some(ratio), Some(low), Some(high)) = (shared.to_each, shared.to_each_low, shared.to_each_high) {
             let name = name(shared);
             anstream::println!(
-                "{name}: {ratio:.2}x the tokens/s of one drafter for each target, {low:.2}-{high:.2} of turns"
+                "{name}: {ratio:.2}x the tokens/s of one drafter for each target (between {low:.2} and {high:.2})"
             );
         }
     }
@@ -54,7 +54,7 @@ fn name(figures: &Figures) -> String {
 }
 
 fn seen(figures: &Figures) -> Vec<String> {
-    let turns = figures.ratio_low.zip(figures.ratio_high);
+    let between = figures.ratio_low.zip(figures.ratio_high);
     let same = if figures.different == 0 { "yes".to_owned() } else { format!("NO: {}", figures.different) };
     vec![
         name(figures),
@@ -62,7 +62,7 @@ fn seen(figures: &Figures) -> Vec<String> {
         figures.refused.to_string(),
         figure(figures.tokens_per_second, 0),
         figures.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x")),
-        turns.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.2}-{high:.2}")),
+        between.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.2}-{high:.2}")),
         spread(figures.first_token_ms.as_ref()),
         spread(figures.token_ms.as_ref()),
         same,
