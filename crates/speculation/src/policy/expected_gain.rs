@@ -99,7 +99,8 @@ struct ExpectedGain {
     known: Shared,
     /// Rounds in a row without a draft.
     idle: usize,
-    /// Whether the probe that was due is this sequence's to make, as soon as its rest has ended.
+    /// Whether the probe that was due is this sequence's to make, as soon as its rest has ended. If it is over before that, the
+    /// next probe is due as after one that was made.
     probes_next: bool,
     fixed_ratio: Option<f64>,
     round: Round,
