@@ -103,10 +103,9 @@ impl Counted {
     /// A round was committed.
     pub(crate) fn round(&self, report: &RoundReport) {
         let cost = &report.cost;
-        let [rounds, drafted, verified, accepted, tokens] =
-            [report.passes(), cost.drafted, cost.verified, report.accepted, report.tokens.len()]
-                .map(|count| count as u64);
-        self.counts.rounds.add(&RoundCounts { rounds, drafted, verified, accepted, tokens });
+        let [drafted, verified, accepted, tokens] =
+            [cost.drafted, cost.verified, report.accepted, report.tokens.len()].map(|count| count as u64);
+        self.counts.rounds.add(&RoundCounts { rounds: 1, drafted, verified, accepted, tokens });
     }
 
     /// The client is about to be told this.

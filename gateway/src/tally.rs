@@ -17,17 +17,13 @@ pub(crate) struct Tally {
 impl Tally {
     pub(crate) fn add(&mut self, report: &RoundReport) {
         let cost = &report.cost;
-        // One pass, one round: tokens that the target was asked for in a row count as what they are.
-        let further = report.passes() - 1;
         self.statistics.add(&RoundRecord {
             drafted: cost.drafted,
             verified: cost.verified,
             depth: cost.depth,
             accepted: report.accepted,
-            committed: report.tokens.len() - further,
+            committed: report.tokens.len(),
         });
-        let plain = RoundRecord { committed: 1, ..RoundRecord::default() };
-        (0..further).for_each(|_| self.statistics.add(&plain));
         self.draft += cost.draft;
         self.verify += cost.verify;
         self.wait += cost.wait;

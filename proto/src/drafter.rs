@@ -175,11 +175,6 @@ impl RoundReport {
         self.logprobs.truncate(count);
         self.accepted = self.accepted.min(self.tokens.len());
     }
-
-    /// How many forward passes of the target the tokens took: those of its own that follow each other take one each.
-    pub fn passes(&self) -> usize {
-        if self.accepted == 0 { self.tokens.len().max(1) } else { 1 }
-    }
 }
 
 /// What one round cost.

@@ -17,6 +17,7 @@ mod generation;
 mod hidden_states;
 mod numbered_tree;
 mod status;
+mod submission;
 mod tokenizer_files;
 mod verifier;
 mod verifier_card;
@@ -43,6 +44,7 @@ pub use status::{
     AheadCounters, AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places,
     Process, RoundCounters, RoundCounts, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
+pub use submission::{Credit, Submission};
 pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
 pub use verifier::{Open, Outcome, VerifierEvent};
 pub use verifier_card::{Model, RowCost, VerifierCard};

@@ -2,69 +2,50 @@
 
 use espalier_speculation::{Acceptance, CandidateTree, DRAFT_TOKENS_MAX, Distribution, DrawnTree, Tree, TreeBounds};
 
-use crate::common::{check_length, check_tokens, required, wire_count};
+use crate::common::{check_length, check_tokens, wire_count};
 use crate::error::WireError;
 use crate::pb;
-use crate::pb::verify_request::Message as Up;
 
-/// Every further message of `Verify`: a tree to verify.
+/// A round with a tree to verify.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NumberedTree {
     /// Counts from 0 within a stream.
     pub round: u64,
-    /// The candidates; none asks for tokens of the target's own.
+    /// The candidates; none asks for a token of the target's own.
     pub tree: CandidateTree,
-    /// So many tokens of the target's own beyond one, each decided in a pass after the one before; 0 where there are
-    /// candidates.
-    pub further: usize,
-    /// Whether the hidden states that are wanted may wait for a later outcome.
-    pub states_later: bool,
 }
 
 impl NumberedTree {
-    /// The most further tokens that one tree may ask for.
-    pub const FURTHER_MAX: usize = 15;
-
-    /// Reads a message that is not the first of its stream; `acceptance` is what the first one asked for.
+    /// Reads a tree for a sequence that is verified by `acceptance`.
     ///
     /// # Errors
-    /// Anything but a tree, one that breaks a rule or a bound, or one that is not drawn where it must be or the other way
-    /// round.
-    pub fn read(wire: pb::VerifyRequest, bounds: &TreeBounds, acceptance: Acceptance) -> Result<Self, WireError> {
-        let wire = match required("message", wire.message)? {
-            Up::Tree(tree) => tree,
-            Up::Open(_) => return Err(WireError::Order { expected: "a tree", found: "an open" }),
-        };
+    /// A tree that breaks a rule or a bound, or one that is not drawn where it must be or the other way round.
+    pub(crate) fn read(wire: pb::CandidateTree, bounds: &TreeBounds, acceptance: Acceptance) -> Result<Self, WireError> {
         let tree = Tree::parse(bounds, &wire.tokens, &wire.parents, &wire.probs)?;
-        let tree: CandidateTree = match acceptance {
+        let tree = match acceptance {
             Acceptance::Coupled => {
                 check_length("drawn_from", wire.drawn_from.len(), 0)?;
                 tree.into()
             }
             Acceptance::Rejection => read_drawn(tree, wire.drawn_from, bounds.vocab)?.into(),
         };
-        let further = wire.further as usize;
-        check_length("further", further, if tree.tree().is_empty() { Self::FURTHER_MAX } else { 0 })?;
-        Ok(Self { round: wire.round, tree, further, states_later: wire.states_later })
+        Ok(Self { round: wire.round, tree })
     }
 
     /// The message that carries it.
-    pub fn write(&self) -> pb::VerifyRequest {
+    pub(crate) fn write(&self) -> pb::CandidateTree {
         let nodes = self.tree.tree().nodes();
         let drawn_from = match &self.tree {
             CandidateTree::Ranked(_) => Vec::new(),
             CandidateTree::Drawn(drawn) => drawn.distributions().map(write_distribution).collect(),
         };
-        let tree = pb::CandidateTree {
+        pb::CandidateTree {
             round: self.round,
             tokens: nodes.iter().map(|node| node.token).collect(),
             parents: nodes.iter().map(|node| wire_count(node.parent)).collect(),
             probs: nodes.iter().map(|node| node.prob).collect(),
             drawn_from,
-            further: wire_count(self.further),
-            states_later: self.states_later,
-        };
-        pb::VerifyRequest { message: Some(Up::Tree(tree)) }
+        }
     }
 }
 
@@ -107,7 +88,7 @@ mod tests {
 
     const BOUNDS: TreeBounds = TreeBounds { vocab: 100, max_nodes: 4, max_depth: 4 };
 
-    fn read(wire: pb::VerifyRequest, acceptance: Acceptance) -> Result<NumberedTree, WireError> {
+    fn read(wire: pb::CandidateTree, acceptance: Acceptance) -> Result<NumberedTree, WireError> {
         NumberedTree::read(wire, &BOUNDS, acceptance)
     }
 
@@ -132,7 +113,7 @@ mod tests {
 
     /// The first round's.
     fn numbered(tree: CandidateTree) -> NumberedTree {
-        NumberedTree { round: 0, tree, further: 0, states_later: false }
+        NumberedTree { round: 0, tree }
     }
 
     #[test]
@@ -142,40 +123,20 @@ mod tests {
             (drawn(), Acceptance::Rejection),
             (DrawnTree::trunk(&Tree::new()).into(), Acceptance::Rejection),
         ] {
-            let sent = NumberedTree { round: 9, states_later: true, ..numbered(tree) };
+            let sent = NumberedTree { round: 9, tree };
             assert_eq!(read(sent.write(), acceptance), Ok(sent));
         }
     }
 
     #[test]
-    fn plain_rounds_look_the_same_whatever_the_acceptance() {
-        let plain = |tree| NumberedTree { further: 4, ..numbered(tree) }.write();
-        assert_eq!(plain(CandidateTree::default()), plain(DrawnTree::trunk(&Tree::new()).into()));
-        let plain = plain(CandidateTree::default());
-        let read = read(plain, Acceptance::Rejection).unwrap();
-        assert!(matches!(read, NumberedTree { tree: CandidateTree::Drawn(_), further: 4, .. }));
-    }
-
-    #[test]
-    fn further_tokens_are_bounded_and_follow_no_candidates() {
-        let refusal = |tree: CandidateTree, further| {
-            read(NumberedTree { further, ..numbered(tree) }.write(), Acceptance::Coupled).unwrap_err().to_string()
-        };
-        assert_eq!(refusal(CandidateTree::default(), 16), "further is 16, beyond the limit of 15");
-        assert_eq!(refusal(tree().into(), 1), "further is 1, beyond the limit of 0");
-    }
-
-    #[test]
     fn a_tree_that_breaks_a_rule_is_refused() {
         let tree = pb::CandidateTree { tokens: vec![1], parents: vec![1], probs: vec![0.5], ..Default::default() };
-        let wire = pb::VerifyRequest { message: Some(Up::Tree(tree)) };
-        assert!(matches!(read(wire, Acceptance::Coupled), Err(WireError::Tree(_))));
+        assert!(matches!(read(tree, Acceptance::Coupled), Err(WireError::Tree(_))));
     }
 
     /// Why the drawn tree is refused with these distributions instead of its own.
     fn refusal(drawn_from: Vec<pb::DraftDistribution>) -> String {
-        let Some(Up::Tree(tree)) = numbered(drawn()).write().message else { panic!("no tree") };
-        let wire = pb::VerifyRequest { message: Some(Up::Tree(pb::CandidateTree { drawn_from, ..tree })) };
+        let wire = pb::CandidateTree { drawn_from, ..numbered(drawn()).write() };
         read(wire, Acceptance::Rejection).unwrap_err().to_string()
     }
 
@@ -244,10 +205,8 @@ mod tests {
                 parents: nodes.iter().map(|&(parent, _)| parent).collect(),
                 probs: vec![0.5; nodes.len()],
                 drawn_from,
-                ..Default::default()
             };
-            let wire = pb::VerifyRequest { message: Some(Up::Tree(tree)) };
-            if let Ok(NumberedTree { tree, .. }) = read(wire, Acceptance::Rejection) {
+            if let Ok(NumberedTree { tree, .. }) = read(tree, Acceptance::Rejection) {
                 let CandidateTree::Drawn(drawn) = &tree else { panic!("{tree:?}") };
                 for node in drawn.tree().nodes() {
                     prop_assert!(drawn.q(node.parent).unwrap().prob(node.token) > 0.0);

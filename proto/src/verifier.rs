@@ -10,7 +10,6 @@ use crate::common::{
 };
 use crate::error::WireError;
 use crate::hidden_states::{HiddenStates, Tap};
-use crate::numbered_tree::NumberedTree;
 use crate::pb;
 use crate::pb::verify_request::Message as Up;
 use crate::pb::verify_response::Message as Down;
@@ -46,6 +45,7 @@ impl Open {
         let wire = match required("message", wire.message)? {
             Up::Open(open) => open,
             Up::Tree(_) => return Err(WireError::Order { expected: "an open", found: "a tree" }),
+            Up::Credit(_) => return Err(WireError::Order { expected: "an open", found: "credit" }),
         };
         let (max_tokens, generated) = (wire.max_tokens as usize, wire.generated as usize);
         let bounds = card.bounds();
@@ -86,21 +86,21 @@ impl From<Open> for pb::VerifyRequest {
 /// What the target made of a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The tree's number.
+    /// The round's number.
     pub round: u64,
     /// The nodes accepted and committed, root side first.
     pub path: Vec<usize>,
-    /// The tokens committed: those of `path`, then at most one of the target's own, or several where there is no path.
+    /// The tokens committed: those of `path`, then at most one of the target's own.
     pub tokens: Vec<Token>,
     /// One for each of them, or none if they were not asked for.
     pub logprobs: Vec<Logprobs>,
     /// Set when the sequence ends here.
     pub finish: Option<FinishReason>,
-    /// Time the forward pass took, or all passes together.
+    /// Time the forward pass took.
     pub compute: Duration,
-    /// Time the tree waited for it, or for all of them.
+    /// Time the sequence waited for it.
     pub queue: Duration,
-    /// With whom the tree shared the last pass; all 0 if the verifier does not say.
+    /// With whom it shared the pass; all 0 if the verifier does not say.
     pub load: PassLoad,
     /// The hidden states of positions in a row that became known with it, if they were asked for.
     pub states: Option<HiddenStates>,
@@ -110,11 +110,6 @@ impl Outcome {
     /// How many of the tokens were drafted; they come first.
     pub fn accepted(&self) -> usize {
         self.path.len()
-    }
-
-    /// How many forward passes of the target it took: tokens of its own that follow each other take one each.
-    pub fn passes(&self) -> usize {
-        if self.path.is_empty() { self.tokens.len() } else { 1 }
     }
 
     /// The states that there is no room for, and the outcome with the others.
@@ -192,7 +187,7 @@ fn write_outcome(outcome: Outcome) -> pb::Outcome {
 }
 
 /// Reads an outcome: its path runs downwards, and its tokens are those of the
-/// path and one more, which only the end of the sequence may cut off, or several where there is no path.
+/// path and one more, which only the end of the sequence may cut off.
 fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
     let finish = read_finish(wire.finish)?;
     if wire.tokens.is_empty() {
@@ -202,8 +197,7 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
     let whole = match own {
         Some(1) => true,
         Some(0) => finish.is_some(),
-        Some(own) => wire.path.is_empty() && own <= 1 + NumberedTree::FURTHER_MAX,
-        None => false,
+        _ => false,
     };
     let downwards = wire.path.is_sorted_by(|above, below| above < below) && !wire.path.contains(&0);
     if !whole || !downwards {
@@ -227,10 +221,11 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use espalier_speculation::{Acceptance, CandidateTree, Penalties, Shaping, TreeBounds};
+    use espalier_speculation::{Acceptance, Penalties, Shaping, TreeBounds};
 
     use super::*;
     use crate::hidden_states::STATES_BYTES_MAX;
+    use crate::submission::{Credit, Submission};
     use crate::verifier_card::tests::card;
 
     const TREE: TreeBounds = TreeBounds { vocab: 100, max_nodes: 4, max_depth: 4 };
@@ -275,10 +270,10 @@ mod tests {
 
     #[test]
     fn the_stream_has_an_order() {
-        let tree = NumberedTree { round: 0, tree: CandidateTree::default(), further: 0, states_later: false }.write();
-        let refusal = Open::read(tree, &card()).unwrap_err().to_string();
-        assert_eq!(refusal, "a tree came where an open was expected");
-        assert!(NumberedTree::read(open().into(), &TREE, Acceptance::Coupled).is_err());
+        let credit = Submission::Credit(Credit { round: 0, tokens: 1, states_later: false });
+        let refusal = Open::read((&credit).into(), &card()).unwrap_err().to_string();
+        assert_eq!(refusal, "credit came where an open was expected");
+        assert!(Submission::read(open().into(), &TREE, Acceptance::Coupled).is_err());
         assert_eq!(
             Open::read(pb::VerifyRequest { message: None }, &card()),
             Err(WireError::Missing { field: "message" })
@@ -290,8 +285,7 @@ mod tests {
         let logprobs = |chosen| Logprobs { chosen, top: vec![(9, -0.25), (4, -1.5)] };
         let explained = Outcome { logprobs: [-1.5, -2.0, 0.0].map(logprobs).to_vec(), ..outcome() };
         let finished = Outcome { path: vec![2], tokens: vec![4], finish: Some(FinishReason::Stop), ..outcome() };
-        let plain = Outcome { path: vec![], tokens: (0..16).collect(), ..outcome() };
-        assert_eq!([outcome().passes(), finished.passes(), plain.passes()], [1, 1, 16]);
+        let plain = Outcome { path: vec![], tokens: vec![8], ..outcome() };
         for event in [
             VerifierEvent::Opened { reused_prefix: 12 },
             VerifierEvent::States(states(0, 2)),
@@ -336,7 +330,7 @@ mod tests {
             Outcome { tokens: vec![], path: vec![], ..outcome() },
             Outcome { tokens: vec![5, 6], ..outcome() },
             Outcome { tokens: vec![5, 6, 7, 8], ..outcome() },
-            Outcome { path: vec![], tokens: (0..17).collect(), ..outcome() },
+            Outcome { path: vec![], tokens: vec![5, 6], ..outcome() },
             Outcome { path: vec![3, 1], ..outcome() },
             Outcome { path: vec![0, 1], ..outcome() },
         ];

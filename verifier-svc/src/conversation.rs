@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use espalier_proto::{NumberedTree, Open, VerifierCard, VerifierEvent, pb};
+use espalier_proto::{Open, Submission, VerifierCard, VerifierEvent, pb};
 use espalier_speculation::{Acceptance, TreeBounds};
 use futures::{Stream, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming};
 
-use crate::engine::{REPLIES_MAX, Reply, Session, TREES_UNDER_WAY_MAX};
+use crate::engine::{REPLIES_MAX, Reply, Session, ROUNDS_UNDER_WAY_MAX};
 use crate::error::VerifierError;
 use crate::target::Target;
 
 /// A stream must say what it is about within this time.
 const OPENING_MAX: Duration = Duration::from_secs(10);
+
+/// Answers that may be owed at once: the opening and each round under way.
+const OWED_MAX: usize = 1 + ROUNDS_UNDER_WAY_MAX;
 
 /// A sequence that has asked for nothing for so long loses its place.
 const IDLE_MAX: Duration = Duration::from_secs(300);
@@ -61,7 +64,7 @@ impl Conversation {
     /// The next answer; none when there is no more to come.
     async fn next(&mut self) -> Result<Option<VerifierEvent>, Status> {
         while self.owed > 0 || !self.heard_all {
-            let may_ask = !self.heard_all && self.owed < TREES_UNDER_WAY_MAX;
+            let may_ask = !self.heard_all && self.owed < OWED_MAX;
             tokio::select! {
                 biased;
                 reply = self.replies.recv() => {
@@ -80,10 +83,12 @@ impl Conversation {
             self.heard_all = true;
             return Ok(());
         };
-        let numbered = NumberedTree::read(message, &self.bounds, self.acceptance)?;
-        self.session.submit(numbered)?;
-        self.owed += 1;
-        Ok(())
+        let submission = Submission::read(message, &self.bounds, self.acceptance)?;
+        self.owed += submission.rounds();
+        if self.owed > OWED_MAX {
+            return Err(VerifierError::UnderWay { limit: ROUNDS_UNDER_WAY_MAX });
+        }
+        self.session.submit(submission)
     }
 }
 

@@ -14,12 +14,10 @@ mod thread;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, Workspace};
-use espalier_proto::{NumberedTree, Open, Places, VerifierEvent};
+use espalier_proto::{Credit, Open, Places, Submission, VerifierEvent};
 use espalier_service_kit::Present;
-use espalier_speculation::{Logprobs, Token};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -27,14 +25,14 @@ use crate::admission::{Admission, Place};
 use crate::error::VerifierError;
 use crate::status::Counts;
 
-/// Trees of one sequence that may be under way at once.
-pub(crate) const TREES_UNDER_WAY_MAX: usize = 8;
+/// Rounds of one sequence that may be under way at once: trees, and tokens that it has credit for.
+pub(crate) const ROUNDS_UNDER_WAY_MAX: usize = Credit::TOKENS_MAX;
 
-/// Answers that one sequence may be owed: the opening, each tree, and the end.
-pub(crate) const REPLIES_MAX: usize = TREES_UNDER_WAY_MAX + 2;
+/// Answers that one sequence may be owed: the opening, each round, and the end.
+pub(crate) const REPLIES_MAX: usize = ROUNDS_UNDER_WAY_MAX + 2;
 
-/// Commands that one sequence may have waiting: its opening, its trees, its closing.
-const COMMANDS_PER_SEQUENCE: usize = TREES_UNDER_WAY_MAX + 2;
+/// Commands that one sequence may have waiting: its opening, what it submits, its closing.
+const COMMANDS_PER_SEQUENCE: usize = ROUNDS_UNDER_WAY_MAX + 2;
 
 /// What a session is told.
 pub(crate) type Reply = Result<VerifierEvent, VerifierError>;
@@ -48,7 +46,7 @@ type Key = u64;
 /// What the engine's thread is asked to do.
 enum Command {
     Open(Key, Box<Opening>),
-    Verify(Key, Job),
+    Submit(Key, Job),
     Close(Key),
 }
 
@@ -59,24 +57,12 @@ struct Opening {
     place: Place,
 }
 
-/// A tree on its way in.
+/// What a sequence submitted, on its way in.
 struct Job {
-    numbered: NumberedTree,
-    /// When it arrived, or was last run.
+    submission: Submission,
     arrived: Instant,
-    /// Counts it as waiting until it is answered or dropped.
-    waiting: Present,
-    /// Of the tokens that it asks for, those that were decided, and what that took.
-    decided: Decided,
-}
-
-/// Tokens of the target's own that are still to be told.
-#[derive(Default)]
-struct Decided {
-    tokens: Vec<Token>,
-    logprobs: Vec<Logprobs>,
-    compute: Duration,
-    queue: Duration,
+    /// Counts a tree as waiting until it is answered or dropped.
+    waiting: Option<Present>,
 }
 
 /// A model with all that it runs in.
@@ -154,18 +140,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Hands in the next tree. At most [`TREES_UNDER_WAY_MAX`] may wait for their outcomes.
-    pub(crate) fn submit(&mut self, numbered: NumberedTree) -> Result<(), VerifierError> {
-        let (expected, found) = (self.next_round, numbered.round);
+    /// Hands in the next rounds. At most [`ROUNDS_UNDER_WAY_MAX`] may wait for their outcomes.
+    pub(crate) fn submit(&mut self, submission: Submission) -> Result<(), VerifierError> {
+        let (expected, found) = (self.next_round, submission.round());
         if expected != found {
             return Err(VerifierError::RoundOrder { expected, found });
         }
-        self.next_round += 1;
-        let waiting = self.counts.waiting.enter();
-        self.send(Command::Verify(
-            self.key,
-            Job { numbered, arrived: Instant::now(), waiting, decided: Decided::default() },
-        ))
+        self.next_round += submission.rounds() as u64;
+        let waiting = matches!(submission, Submission::Tree(_)).then(|| self.counts.waiting.enter());
+        self.send(Command::Submit(self.key, Job { submission, arrived: Instant::now(), waiting }))
     }
 
     fn send(&self, command: Command) -> Result<(), VerifierError> {

@@ -36,7 +36,7 @@ pub enum VerifierError {
     #[error("no sequence was opened")]
     NothingOpened,
     /// The sequence has asked for nothing for too long.
-    #[error("no tree came for {} seconds, so the sequence lost its place", limit.as_secs())]
+    #[error("nothing was asked for in {} seconds, so the sequence lost its place", limit.as_secs())]
     Idle {
         /// How long a sequence may ask for nothing.
         limit: Duration,
@@ -53,8 +53,14 @@ pub enum VerifierError {
     /// The engine has more to do than it can take note of.
     #[error("the engine's queue is full")]
     Busy,
+    /// More rounds were asked for than may be under way.
+    #[error("more than {limit} rounds of a sequence would be under way")]
+    UnderWay {
+        /// Rounds of a sequence that may be under way at once.
+        limit: usize,
+    },
     /// A round came again, or one was left out.
-    #[error("the tree of round {found} came where round {expected} is next")]
+    #[error("round {found} came where round {expected} is next")]
     RoundOrder {
         /// The round that is next.
         expected: u64,
@@ -92,6 +98,7 @@ impl VerifierError {
         match self {
             Self::Wire(_)
             | Self::NothingOpened
+            | Self::UnderWay { .. }
             | Self::RoundOrder { .. }
             | Self::Memory(PoolFault::TooSmall { .. }) => FaultKind::BadInput,
             Self::Full { .. } | Self::Busy | Self::Memory(PoolFault::Full { .. }) => FaultKind::Overloaded,
@@ -139,7 +146,7 @@ mod tests {
             (
                 VerifierError::RoundOrder { expected: 3, found: 2 },
                 Code::InvalidArgument,
-                "the tree of round 2 came where round 3 is next",
+                "round 2 came where round 3 is next",
             ),
             (
                 VerifierError::Full { limit: 8 },

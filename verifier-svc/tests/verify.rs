@@ -265,7 +265,7 @@ async fn a_tree_out_of_order_or_too_large_ends_the_stream_with_the_reason() {
     let mut verifier = opened(&channel, open(1, &[1, 3], 5)).await.unwrap();
     verifier.submit(1, &Proposed::default()).await.unwrap();
     let fault = verifier.outcome().await.unwrap_err();
-    assert_eq!(fault.message, "the tree of round 1 came where round 0 is next");
+    assert_eq!(fault.message, "round 1 came where round 0 is next");
 
     let mut verifier = opened(&channel, open(2, &[1, 3], 5)).await.unwrap();
     let mut tree = Tree::new();

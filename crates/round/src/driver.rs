@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use espalier_proto::{DrafterEvent, Fault, FaultKind, Party, RoundCost, RoundReport};
+use espalier_proto::{Credit, DrafterEvent, Fault, FaultKind, NumberedTree, Party, RoundCost, RoundReport, Submission};
+use espalier_speculation::Tree;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -20,8 +21,12 @@ pub type Events = mpsc::Sender<Event>;
 /// The most events that should wait to be read before a run waits too.
 pub const EVENTS_MAX: usize = 8;
 
-/// The most rounds under way at once, whatever a proposer asks for.
-const LOOKAHEAD_MAX: usize = 8;
+/// Tokens of plain decoding that a sequence has credit for, as far as its grants go: those of the passes that may begin
+/// while an outcome and new credit are on their way. More would put off the first tree after a rest.
+const CREDIT: usize = 16;
+
+/// Credit is given anew when no more than this is left of it.
+const CREDIT_LOW: usize = CREDIT / 2;
 
 /// Runs one sequence: a proposer, a verifier, and what is committed so far.
 #[derive(Debug)]
@@ -31,6 +36,8 @@ pub struct Driver<P, V> {
     verifier: V,
     /// Rounds whose outcomes are still to come, oldest first.
     under_way: VecDeque<Round>,
+    /// When the last outcome came, later by what was waited for grants and readers since; none before the first one.
+    resumed: Option<Instant>,
 }
 
 /// A round whose outcome is still to come.
@@ -43,7 +50,7 @@ struct Round {
 impl<P: Proposer, V: Verifier> Driver<P, V> {
     /// A run that has not begun.
     pub fn new(sequence: Sequence, proposer: P, verifier: V) -> Self {
-        Self { sequence, proposer, verifier, under_way: VecDeque::new() }
+        Self { sequence, proposer, verifier, under_way: VecDeque::new(), resumed: None }
     }
 
     /// Runs rounds, each against a grant, until the sequence ends, something fails, grants are closed, or nobody reads the
@@ -72,7 +79,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
                 return Ok(report.into_iter().chain([DrafterEvent::Finished(reason)]).collect());
             }
             if let Some(report) = report
-                && events.send(Ok(DrafterEvent::Round(report))).await.is_err()
+                && !self.tell(report, events).await
             {
                 return Ok(Vec::new());
             }
@@ -83,59 +90,96 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         }
     }
 
-    /// Sees to it that at least one round is under way, and more where the
-    /// proposer can look ahead and grants are at hand. `false`: none will come.
+    /// Tells of a round; `false` if nobody reads any more.
+    async fn tell(&mut self, report: RoundReport, events: &Events) -> bool {
+        let asked = Instant::now();
+        let told = events.send(Ok(DrafterEvent::Round(report))).await;
+        self.pause(asked.elapsed());
+        told.is_ok()
+    }
+
+    /// Sees to it that a round is under way, and that a sequence at rest does not run out of credit. `false`: none will come.
     async fn begin_rounds(&mut self, grants: &Grants) -> Result<bool, Fault> {
-        if self.under_way.is_empty() {
-            if !grants.take().await {
-                return Ok(false);
-            }
-            self.begin_round().await?;
+        if !self.under_way.is_empty() {
+            self.top_up(grants).await?;
+            return Ok(true);
         }
-        while self.under_way.len() < self.lookahead() && grants.try_take() {
-            self.begin_round().await?;
+        let asked = Instant::now();
+        if !grants.take().await {
+            return Ok(false);
+        }
+        self.pause(asked.elapsed());
+        if self.proposer.rests() {
+            let further = grants.take_up_to(self.wanted_credit().saturating_sub(1));
+            self.give_credit(1 + further, true).await?;
+        } else {
+            self.propose().await?;
         }
         Ok(true)
     }
 
-    /// Every round commits at least one token: no more of them than tokens may follow.
-    fn lookahead(&self) -> usize {
-        self.proposer.lookahead().min(self.sequence.remaining()).min(LOOKAHEAD_MAX)
+    /// Gives more credit before it runs out, if the proposer still rests.
+    async fn top_up(&mut self, grants: &Grants) -> Result<(), Fault> {
+        if self.under_way.len() > CREDIT_LOW || self.wanted_credit() == 0 || !self.proposer.rests() {
+            return Ok(());
+        }
+        match grants.take_up_to(self.wanted_credit()) {
+            0 => Ok(()),
+            tokens => self.give_credit(tokens, true).await,
+        }
     }
 
-    async fn begin_round(&mut self) -> Result<(), Fault> {
-        let round = self.sequence.rounds() + self.under_way.len() as u64;
+    /// Every round commits at least one token: no more of them than tokens may follow.
+    fn wanted_credit(&self) -> usize {
+        CREDIT.min(self.sequence.remaining()).saturating_sub(self.under_way.len())
+    }
+
+    async fn give_credit(&mut self, tokens: usize, states_later: bool) -> Result<(), Fault> {
+        let round = self.next_round();
+        self.under_way.extend((0..tokens).map(|_| Round { proposed: Proposed::Plain, draft: Duration::ZERO }));
+        self.verifier.submit(Submission::Credit(Credit { round, tokens, states_later })).await
+    }
+
+    async fn propose(&mut self) -> Result<(), Fault> {
         let begun = Instant::now();
         let proposed = self.proposer.propose(&self.sequence).await?;
-        let draft = begun.elapsed();
-        self.verifier.submit(round, &proposed).await?;
-        self.under_way.push_back(Round { proposed, draft });
-        Ok(())
+        let Proposed::Tree { tree, .. } = &proposed else { return self.give_credit(1, false).await };
+        let numbered = NumberedTree { round: self.next_round(), tree: tree.clone() };
+        self.under_way.push_back(Round { proposed, draft: begun.elapsed() });
+        self.verifier.submit(Submission::Tree(numbered)).await
+    }
+
+    fn next_round(&self) -> u64 {
+        self.sequence.rounds() + self.under_way.len() as u64
+    }
+
+    /// Time in which the sequence could not go on.
+    fn pause(&mut self, paused: Duration) {
+        self.resumed = self.resumed.map(|resumed| resumed + paused);
     }
 
     /// Waits for the oldest round's outcome and commits it.
     async fn end_round(&mut self) -> Result<RoundReport, Fault> {
-        let waiting = Instant::now();
-        self.proposer.go_ahead(&self.sequence);
+        let asked = Instant::now();
         let outcome = self.verifier.outcome().await?;
-        let Some(round) = self.under_way.pop_front() else {
+        let Some(Round { proposed, draft }) = self.under_way.pop_front() else {
             return Err(unasked(outcome.round));
         };
-        self.sequence.apply(&round.proposed, &outcome)?;
-        let tree = round.proposed.tree.tree();
-        let feedback = Feedback { tree, outcome: &outcome };
-        let waited = waiting.elapsed();
-        self.proposer.observe(&feedback).await?;
+        self.sequence.commit(&proposed, &outcome)?;
+        let now = Instant::now();
+        let took = self.resumed.replace(now).map(|resumed| now.saturating_duration_since(resumed));
+        self.proposer.observe(&Feedback { proposed: &proposed, outcome: &outcome, draft, took }).await?;
+        let tree = proposed.tree().map(|tree| tree.tree());
         Ok(RoundReport {
             round: outcome.round,
             accepted: outcome.accepted(),
             cost: RoundCost {
-                drafted: round.proposed.drafted,
-                verified: tree.len(),
-                depth: tree.depth(),
-                draft: round.draft,
+                drafted: proposed.drafted(),
+                verified: tree.map_or(0, Tree::len),
+                depth: tree.map_or(0, Tree::depth),
+                draft,
                 verify: outcome.compute,
-                wait: waited.saturating_sub(outcome.compute),
+                wait: (now - asked).saturating_sub(outcome.compute),
             },
             tokens: outcome.tokens,
             logprobs: outcome.logprobs,
@@ -153,10 +197,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::collections::VecDeque;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     use espalier_proto::{Grant, Outcome};
-    use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PassLoad, Token, Tree, commit, walk};
+    use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PassLoad, Token, commit, walk};
     use proptest::prelude::*;
 
     use super::*;
@@ -210,16 +254,18 @@ mod tests {
     }
 
     impl Verifier for Target {
-        async fn submit(&mut self, round: u64, proposed: &Proposed) -> Result<(), Fault> {
-            let mut outcome = self.verify(round, proposed.tree.tree());
-            for _ in 0..proposed.further {
-                if outcome.finish.is_none() {
-                    let next = self.verify(round, &Tree::new());
-                    outcome.tokens.extend(next.tokens);
-                    outcome.finish = next.finish;
+        async fn submit(&mut self, submission: Submission) -> Result<(), Fault> {
+            let rounds = submission.round()..submission.round() + submission.rounds() as u64;
+            let tree = match submission {
+                Submission::Tree(numbered) => numbered.tree.tree().clone(),
+                Submission::Credit(_) => Tree::new(),
+            };
+            for round in rounds {
+                if self.outcomes.back().is_none_or(|outcome| outcome.finish.is_none()) {
+                    let outcome = self.verify(round, &tree);
+                    self.outcomes.push_back(outcome);
                 }
             }
-            self.outcomes.push_back(outcome);
             Ok(())
         }
 
@@ -230,24 +276,41 @@ mod tests {
         }
     }
 
-    /// Proposes trees that were drawn beforehand, over and over.
+    /// Proposes trees that were drawn beforehand, over and over, and rests after each for as long as it is told.
     #[derive(Clone)]
     struct Drawn {
         trees: Vec<Tree>,
+        rest: usize,
         proposed: usize,
+        rested: usize,
         observed: usize,
     }
 
+    impl Drawn {
+        fn new(trees: Vec<Tree>, rest: usize) -> Self {
+            Self { trees, rest, proposed: 0, rested: rest, observed: 0 }
+        }
+    }
+
     impl Proposer for Drawn {
+        fn rests(&mut self) -> bool {
+            self.rested += 1;
+            self.rested <= self.rest
+        }
+
         async fn propose(&mut self, _: &Sequence) -> Result<Proposed, Fault> {
             let tree = self.trees[self.proposed % self.trees.len()].clone();
             self.proposed += 1;
-            Ok(if tree.is_empty() { Proposed::plain(self.proposed % 5) } else { Proposed::whole(tree) })
+            self.rested = 0;
+            Ok(if tree.is_empty() { Proposed::Plain } else { Proposed::whole(tree) })
         }
 
         async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
-            assert_eq!(feedback.tree, &self.trees[self.observed % self.trees.len()]);
-            self.observed += 1;
+            if let Some(tree) = feedback.proposed.tree() {
+                let due = self.trees.iter().cycle().skip(self.observed).find(|tree| !tree.is_empty());
+                assert_eq!(Some(tree.tree()), due);
+            }
+            self.observed += usize::from(self.rest == 0 || feedback.proposed.tree().is_some());
             Ok(())
         }
     }
@@ -333,10 +396,11 @@ mod tests {
             prompt in proptest::collection::vec(1..VOCAB, 1..6),
             max_tokens in 1..40usize,
             trees in proptest::collection::vec(any_tree(), 1..6),
+            rest in 0..4usize,
         ) {
             let expected = plain_text(&prompt, max_tokens);
             let target = || Target::new(&prompt, max_tokens);
-            let drawn = Drawn { trees, proposed: 0, observed: 0 };
+            let drawn = Drawn::new(trees, rest);
             let ngram = Ngram::new(vec![END], NgramLimits::default(), Acceptance::Coupled);
             prop_assert_eq!(text_of(&wait(events_of(drawn, target(), granted(100)))), expected.clone());
             prop_assert_eq!(text_of(&wait(events_of(ngram, target(), granted(100)))), expected.clone());
@@ -371,7 +435,7 @@ mod tests {
     async fn what_a_sequence_held_is_free_before_its_last_round_is_told() {
         let prompt = endless_prompt(2);
         let tree = Tree::new();
-        let drawn = Drawn { trees: vec![tree], proposed: 0, observed: 0 };
+        let drawn = Drawn::new(vec![tree], 0);
         let held = Arc::new(());
         let proposer = Holding { inner: drawn, _held: held.clone() };
         let driver = Driver::new(Sequence::new(prompt.clone(), 2), proposer, Target::new(&prompt, 2));
@@ -386,36 +450,41 @@ mod tests {
         assert!(matches!(read.recv().await, Some(Ok(DrafterEvent::Finished(FinishReason::Length)))));
     }
 
-    /// A proposer that tells what it is asked, in order.
-    struct Telling {
-        inner: Drawn,
-        told: mpsc::UnboundedSender<&'static str>,
+    /// A verifier that notes what was submitted, and what had come back by then.
+    struct Noting {
+        inner: Target,
+        told: usize,
+        noted: Arc<Mutex<Vec<(usize, usize)>>>,
     }
 
-    impl Proposer for Telling {
-        async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
-            self.told.send("propose").unwrap();
-            self.inner.propose(sequence).await
+    impl Verifier for Noting {
+        async fn submit(&mut self, submission: Submission) -> Result<(), Fault> {
+            self.noted.lock().unwrap().push((submission.rounds(), self.told));
+            self.inner.submit(submission).await
         }
 
-        fn go_ahead(&mut self, sequence: &Sequence) {
-            assert_eq!(sequence.rounds() + 1, self.inner.proposed as u64, "the outcome has not come yet");
-            self.told.send("go ahead").unwrap();
-        }
-
-        async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
-            self.told.send("observe").unwrap();
-            self.inner.observe(feedback).await
+        async fn outcome(&mut self) -> Result<Outcome, Fault> {
+            self.told += 1;
+            self.inner.outcome().await
         }
     }
 
     #[tokio::test]
-    async fn a_proposer_may_go_ahead_while_its_tree_is_verified() {
-        let (told, mut asked) = mpsc::unbounded_channel();
-        let inner = Drawn { trees: vec![Tree::new()], proposed: 0, observed: 0 };
-        events_of(Telling { inner, told }, Target::new(&endless_prompt(2), 2), granted(2)).await;
-        let asked: Vec<_> = std::iter::from_fn(|| asked.try_recv().ok()).collect();
-        assert_eq!(asked, ["propose", "go ahead", "observe"].repeat(2));
+    async fn credit_is_topped_up_before_it_runs_out_as_far_as_grants_and_tokens_go() {
+        let noted = Arc::new(Mutex::new(Vec::new()));
+        let verifier = Noting { inner: Target::new(&endless_prompt(40), 40), told: 0, noted: Arc::clone(&noted) };
+        let sequence = Sequence::new(verifier.inner.committed.clone(), 40);
+        let (events, mut read) = mpsc::channel(EVENTS_MAX);
+        let grants = granted(10);
+        let run = tokio::spawn(Driver::new(sequence, Plain, verifier).run(grants.clone(), events));
+        for _ in 0..10 {
+            assert!(matches!(read.recv().await, Some(Ok(DrafterEvent::Round(_)))));
+        }
+        grants.add(Grant::new(100).unwrap()).unwrap();
+        while read.recv().await.is_some() {}
+        run.await.unwrap();
+        // Tokens credited, and outcomes told before: all that was granted, then 16 and half of that as half is used up.
+        assert_eq!(*noted.lock().unwrap(), [(10, 0), (16, 10), (8, 18), (6, 26)]);
     }
 
     #[tokio::test]
@@ -444,7 +513,7 @@ mod tests {
         let prompt = endless_prompt(4);
         let first = tree.push(0, next_token(&prompt), 0.5).unwrap();
         tree.push(first, VOCAB, 0.5).unwrap();
-        let drawn = Drawn { trees: vec![tree], proposed: 0, observed: 0 };
+        let drawn = Drawn::new(vec![tree], 0);
         let events = events_of(drawn, Target::new(&prompt, 4), granted(100)).await;
         let Ok(DrafterEvent::Round(report)) = &events[0] else { panic!("no round: {:?}", events[0]) };
         assert_eq!((report.round, report.accepted, report.tokens.len()), (0, 1, 2));

@@ -6,21 +6,17 @@ use espalier_speculation::{Acceptance, DrawnTree, NgramLimits, Token, propose_ng
 use crate::ports::{Feedback, Proposed, Proposer};
 use crate::sequence::Sequence;
 
-/// Rounds under way at once in plain decoding: enough that the verifier always
-/// finds the next one waiting, so that no token pays for a network round trip.
-const PLAIN_LOOKAHEAD: usize = 4;
-
-/// Plain decoding: every tree is empty, and so depends on no outcome.
+/// Plain decoding: nothing is ever drafted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Plain;
 
 impl Proposer for Plain {
-    fn lookahead(&self) -> usize {
-        PLAIN_LOOKAHEAD
+    fn rests(&mut self) -> bool {
+        true
     }
 
     async fn propose(&mut self, _: &Sequence) -> Result<Proposed, Fault> {
-        Ok(Proposed::default())
+        Ok(Proposed::Plain)
     }
 
     async fn observe(&mut self, _: &Feedback<'_>) -> Result<(), Fault> {
@@ -61,13 +57,14 @@ impl Proposer for Ngram {
         let limits = NgramLimits { max_nodes, max_depth, ..self.limits };
         let guesses = propose_ngram(sequence.committed(), &self.stops, &limits);
         Ok(match self.acceptance {
+            _ if guesses.is_empty() => Proposed::Plain,
             Acceptance::Coupled => Proposed::whole(guesses),
             Acceptance::Rejection => Proposed::whole(DrawnTree::trunk(&guesses)),
         })
     }
 
     async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
-        let depth = feedback.tree.depth();
+        let depth = feedback.proposed.tree().map_or(0, |tree| tree.tree().depth());
         if depth > 0 {
             let whole = feedback.outcome.accepted() == depth;
             let nodes = if whole { self.nodes + NODES_STEP } else { self.nodes.saturating_sub(NODES_STEP) };
@@ -84,7 +81,7 @@ mod tests {
     use std::time::Duration;
 
     use espalier_proto::Outcome;
-    use espalier_speculation::{CandidateTree, PassLoad, Tree};
+    use espalier_speculation::{CandidateTree, PassLoad};
 
     use super::*;
 
@@ -92,7 +89,7 @@ mod tests {
     async fn what_followed_before_is_proposed_again() {
         let sequence = Sequence::new(vec![7, 8, 9, 1, 7], 10);
         let proposed = ngram(Acceptance::Coupled).propose(&sequence).await.unwrap();
-        assert_eq!(tokens_of(proposed.tree.tree()), [8, 9]);
+        assert_eq!(tokens_of(&proposed), [8, 9]);
     }
 
     fn ngram(acceptance: Acceptance) -> Ngram {
@@ -103,16 +100,16 @@ mod tests {
     async fn by_rejection_the_likeliest_continuation_is_proposed_alone() {
         // After 7 came 8 twice and 9 once, the last time.
         let sequence = Sequence::new(vec![7, 8, 1, 7, 8, 2, 7, 9, 3, 7], 10);
-        let ranked = ngram(Acceptance::Coupled).propose(&sequence).await.unwrap().tree;
-        assert_eq!(ranked.tree().nodes().iter().filter(|node| node.depth == 1).count(), 2);
-        let drawn = ngram(Acceptance::Rejection).propose(&sequence).await.unwrap().tree;
-        let CandidateTree::Drawn(drawn) = drawn else { panic!("{drawn:?}") };
+        let ranked = ngram(Acceptance::Coupled).propose(&sequence).await.unwrap();
+        assert_eq!(ranked.tree().unwrap().tree().nodes().iter().filter(|node| node.depth == 1).count(), 2);
+        let drawn = ngram(Acceptance::Rejection).propose(&sequence).await.unwrap();
+        let Some(CandidateTree::Drawn(drawn)) = drawn.tree() else { panic!("{drawn:?}") };
         assert_eq!(drawn.tree().nodes().iter().map(|node| (node.parent, node.token)).collect::<Vec<_>>(), [(0, 8)]);
         assert!(drawn.distributions().all(|(_, q)| q.tokens().len() == 1));
     }
 
-    fn tokens_of(tree: &Tree) -> Vec<Token> {
-        tree.nodes().iter().map(|node| node.token).collect()
+    fn tokens_of(proposed: &Proposed) -> Vec<Token> {
+        proposed.tree().unwrap().tree().nodes().iter().map(|node| node.token).collect()
     }
 
     fn accepting(path: Vec<usize>) -> Outcome {
@@ -128,10 +125,9 @@ mod tests {
         for (expected, accepted) in [(2, 2), (5, 5), (8, 8), (11, 11), (11, 4), (8, 0), (5, 0), (2, 0), (2, 2), (5, 0)]
         {
             let proposed = ngram.propose(&sequence).await.unwrap();
-            let tree = proposed.tree.tree();
-            assert_eq!(tokens_of(tree), (1..=expected).collect::<Vec<Token>>());
+            assert_eq!(tokens_of(&proposed), (1..=expected).collect::<Vec<Token>>());
             let outcome = accepting((1..=accepted).collect());
-            let feedback = Feedback { tree, outcome: &outcome };
+            let feedback = Feedback { proposed: &proposed, outcome: &outcome, draft: Duration::ZERO, took: None };
             ngram.observe(&feedback).await.unwrap();
         }
     }
@@ -140,6 +136,6 @@ mod tests {
     async fn nothing_is_proposed_where_one_token_may_follow() {
         let sequence = Sequence::new(vec![7, 8, 9, 1, 7], 1);
         let proposed = ngram(Acceptance::Coupled).propose(&sequence).await.unwrap();
-        assert_eq!(proposed, Proposed::default());
+        assert_eq!(proposed, Proposed::Plain);
     }
 }

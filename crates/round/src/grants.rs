@@ -54,9 +54,10 @@ impl Grants {
         }
     }
 
-    /// Uses up a permission if there is one now.
-    pub(crate) fn try_take(&self) -> bool {
-        self.0.try_acquire().map(tokio::sync::SemaphorePermit::forget).is_ok()
+    /// Uses up as many permissions as there are now, at most `rounds`, and says how many.
+    pub(crate) fn take_up_to(&self, rounds: usize) -> usize {
+        let permits = self.0.try_acquire_many(0).map_or(0, |_| self.0.available_permits().min(rounds));
+        self.0.forget_permits(permits)
     }
 }
 
@@ -69,11 +70,13 @@ mod tests {
     #[tokio::test]
     async fn each_permission_serves_once() {
         let grants = Grants::new();
-        assert!(!grants.try_take());
-        grants.add(Grant::new(2).unwrap()).unwrap();
+        assert_eq!(grants.take_up_to(4), 0);
+        grants.add(Grant::new(4).unwrap()).unwrap();
         assert!(grants.take().await);
-        assert!(grants.try_take());
-        assert!(!grants.try_take());
+        assert_eq!([2, 2].map(|rounds| grants.take_up_to(rounds)), [2, 1]);
+        grants.add(Grant::new(1).unwrap()).unwrap();
+        grants.close();
+        assert_eq!(grants.take_up_to(1), 0);
     }
 
     #[tokio::test]

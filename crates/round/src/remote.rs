@@ -1,14 +1,14 @@
 //! A verifier behind a connection.
 
 use espalier_proto::pb::verifier_client::VerifierClient;
-use espalier_proto::{Fault, FaultKind, NumberedTree, Open, Outcome, Party, VerifierEvent, pb};
+use espalier_proto::{Credit, Fault, FaultKind, Open, Outcome, Party, Submission, VerifierEvent, pb};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Streaming};
 
-use crate::ports::{Proposed, Verifier};
+use crate::ports::Verifier;
 use crate::states::States;
 
 /// Messages that may wait on their way to the verifier before `submit` waits.
@@ -74,14 +74,13 @@ fn unexpected(what: &str) -> Fault {
 }
 
 impl Verifier for RemoteVerifier {
-    async fn submit(&mut self, round: u64, proposed: &Proposed) -> Result<(), Fault> {
-        let Proposed { ref tree, further, states_later, .. } = *proposed;
+    async fn submit(&mut self, submission: Submission) -> Result<(), Fault> {
         if let Some(states) = &mut self.states {
-            states.expect(states_later);
+            let later = matches!(submission, Submission::Credit(Credit { states_later: true, .. }));
+            (0..submission.rounds()).for_each(|_| states.expect(later));
         }
-        let numbered = NumberedTree { round, tree: tree.clone(), further, states_later };
         // A stream that takes no more has ended; why, the next outcome tells.
-        let _ = self.up.send(numbered.write()).await;
+        let _ = self.up.send((&submission).into()).await;
         Ok(())
     }
 

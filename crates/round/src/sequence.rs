@@ -31,7 +31,7 @@ impl Sequence {
         self.remaining
     }
 
-    /// Rounds that were applied, which is the number of the next one.
+    /// Rounds that were committed, which is the number of the next one.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -46,7 +46,7 @@ impl Sequence {
     /// # Errors
     /// An outcome that cannot be one of it, in this round: nothing is
     /// committed, and the verifier is to blame.
-    pub fn apply(&mut self, proposed: &Proposed, outcome: &Outcome) -> Result<(), Fault> {
+    pub fn commit(&mut self, proposed: &Proposed, outcome: &Outcome) -> Result<(), Fault> {
         self.check(proposed, outcome).map_err(|what| Fault::new(Party::Verifier, FaultKind::Internal, what))?;
         self.committed.extend_from_slice(&outcome.tokens);
         self.remaining -= outcome.tokens.len();
@@ -74,13 +74,13 @@ impl Sequence {
 /// of the target's own must follow unless the sequence ended before them.
 fn check_path(proposed: &Proposed, outcome: &Outcome) -> Result<(), String> {
     let (nodes, tokens) = (outcome.path.len(), outcome.tokens.len());
-    let whole = nodes + 1 + proposed.further;
-    if tokens != whole && (outcome.finish.is_none() || !(nodes..whole).contains(&tokens)) {
+    if tokens != nodes + 1 && (outcome.finish.is_none() || tokens != nodes) {
         return Err(format!("an outcome accepts {nodes} nodes and commits {tokens} tokens"));
     }
     let mut above = 0;
     for (&id, &token) in outcome.path.iter().zip(&outcome.tokens) {
-        if proposed.tree.tree().node(id).is_none_or(|node| node.parent != above || node.token != token) {
+        let node = proposed.tree().and_then(|tree| tree.tree().node(id));
+        if node.is_none_or(|node| node.parent != above || node.token != token) {
             return Err(format!(
                 "an outcome accepts node {id} with token {token} below node {above}, which is not in the tree"
             ));
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn an_outcome_is_committed() {
         let mut sequence = Sequence::new(vec![1], 5);
-        sequence.apply(&proposed(), &outcome()).unwrap();
+        sequence.commit(&proposed(), &outcome()).unwrap();
         assert_eq!(sequence.committed(), [1, 10, 11, 99]);
         assert_eq!((sequence.remaining(), sequence.rounds(), sequence.finish()), (2, 1, None));
     }
@@ -134,20 +134,18 @@ mod tests {
     fn an_end_may_cut_the_target_s_own_token() {
         let mut sequence = Sequence::new(vec![1], 2);
         let end = Outcome { tokens: vec![10, 11], finish: Some(FinishReason::Length), ..outcome() };
-        sequence.apply(&proposed(), &end).unwrap();
+        sequence.commit(&proposed(), &end).unwrap();
         assert_eq!((sequence.remaining(), sequence.finish()), (0, Some(FinishReason::Length)));
     }
 
     #[test]
-    fn further_tokens_follow_each_other_to_the_last_or_to_the_end() {
-        let plain = |tokens: &[Token], finish| Outcome { path: vec![], tokens: tokens.to_vec(), finish, ..outcome() };
-        let apply = |outcome| Sequence::new(vec![1], 5).apply(&Proposed::plain(3), &outcome);
-        assert_eq!(apply(plain(&[7, 8, 9], None)), Ok(()));
-        assert_eq!(apply(plain(&[7, 8], Some(FinishReason::Stop))), Ok(()));
-        for (tokens, finish) in [(&[7, 8][..], None), (&[7, 8, 9, 1], None), (&[7, 8, 9, 1], Some(FinishReason::Stop))]
-        {
-            assert!(apply(plain(tokens, finish)).is_err());
-        }
+    fn a_round_of_plain_decoding_brings_one_token_and_no_path() {
+        let apply = |path: &[usize], tokens: &[Token]| {
+            let outcome = Outcome { path: path.to_vec(), tokens: tokens.to_vec(), ..outcome() };
+            Sequence::new(vec![1], 5).commit(&Proposed::Plain, &outcome)
+        };
+        assert_eq!(apply(&[], &[7]), Ok(()));
+        assert!(apply(&[], &[7, 8]).is_err() && apply(&[1], &[10, 8]).is_err());
     }
 
     #[test]
@@ -164,7 +162,7 @@ mod tests {
         ];
         for outcome in impossible {
             let mut sequence = Sequence::new(vec![1], 5);
-            let fault = sequence.apply(&proposed(), &outcome).unwrap_err();
+            let fault = sequence.commit(&proposed(), &outcome).unwrap_err();
             assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Internal));
             assert_eq!(sequence, Sequence::new(vec![1], 5));
         }
@@ -173,10 +171,10 @@ mod tests {
     #[test]
     fn the_token_limit_holds() {
         let mut sequence = Sequence::new(vec![1], 2);
-        let fault = sequence.apply(&proposed(), &outcome()).unwrap_err();
+        let fault = sequence.commit(&proposed(), &outcome()).unwrap_err();
         assert_eq!(fault.message, "an outcome of 3 tokens came where 1 to 2 may follow");
         let mut sequence = Sequence::new(vec![1], 3);
-        let fault = sequence.apply(&proposed(), &outcome()).unwrap_err();
+        let fault = sequence.commit(&proposed(), &outcome()).unwrap_err();
         assert_eq!(fault.message, "the last 3 tokens came without an end");
     }
 

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use espalier_model::{Decoder, Depth, Logits, ModelError, Output, Row, Segment, Workspace};
+use espalier_proto::RoundCounts;
 use espalier_speculation::{PassLoad, Token};
 use tokio::time::Instant;
 
-use super::sequences::{Sequence, Sequences};
-use super::{Job, Key};
+use super::Key;
+use super::sequences::{Round, Sequence, Sequences};
 use crate::error::VerifierError;
 use crate::status::Counts;
 
@@ -24,25 +25,29 @@ struct Plan {
     rows: Vec<Row>,
     /// How many of them are committed tokens'.
     read: usize,
-    /// The tree to decide on; none while the prompt is being read.
-    job: Option<Job>,
+    /// The round to decide on; none while the prompt is being read.
+    round: Option<Round>,
 }
 
 impl Plan {
-    /// Reads `rows` of the prompt, all that is left of it if a tree comes after it: its root and where it hangs.
-    fn new(mut rows: Vec<Row>, tree: Option<(Token, Job)>) -> Self {
-        let read = rows.len();
-        let Some((root, job)) = tree else { return Self { rows, read, job: None } };
+    /// Reads `prompt`, rows of committed tokens, and no more.
+    fn reading(prompt: Vec<Row>) -> Self {
+        Self { read: prompt.len(), rows: prompt, round: None }
+    }
+
+    /// Decides on `round` below the token `root`, after reading `prompt`: all that is left of it.
+    fn deciding(prompt: Vec<Row>, root: Token, round: Round) -> Self {
+        let (read, mut rows) = (prompt.len(), prompt);
         rows.push(Row { token: root, parent: read.checked_sub(1) });
-        rows.extend(job.numbered.tree.tree().nodes().iter().map(|node| {
+        rows.extend(round.tree.tree().nodes().iter().map(|node| {
             let parent = Some(read + node.parent);
             Row { token: node.token, parent }
         }));
-        Self { rows, read, job: Some(job) }
+        Self { rows, read, round: Some(round) }
     }
 
     fn logits(&self) -> Logits {
-        match self.job {
+        match self.round {
             Some(_) => Logits::Last(self.rows.len() - self.read),
             None => Logits::None,
         }
@@ -67,39 +72,46 @@ fn drop_abandoned(sequences: &mut Sequences) {
     abandoned.into_iter().for_each(|key| sequences.close(key));
 }
 
-/// Trees first, those that wait longest before others; then prompts, oldest first, with the tree that waits for the end of
-/// each: no sequence waits a pass for its first token.
+/// Rounds first, those that wait longest before others; then prompts, oldest first, with the round that waits for the end
+/// of each: no sequence waits a pass for its first token.
 fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
     let mut plans = BTreeMap::new();
-    let mut rows = plan_trees(sequences, &mut plans);
+    let mut rows = plan_rounds(sequences, &mut plans);
     let mut prompt_rows = PROMPT_ROWS_MAX;
     for (key, sequence) in sequences.iter_mut() {
         let count = sequence.unread().min(prompt_rows);
         if count > 0 && rows < TURN_ROWS_MAX {
             prompt_rows -= count;
-            rows += count;
-            let prompt = sequence.unread_rows(count);
-            let tree = if count == sequence.unread() { sequence.next_job() } else { None };
-            let plan = Plan::new(prompt, tree);
-            rows += plan.rows.len() - count;
+            let plan = plan_prompt(sequence, count);
+            rows += plan.rows.len();
             plans.insert(key, plan);
         }
     }
     plans
 }
 
-/// Plans trees and returns how many rows they take.
-fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usize {
+/// The next `count` tokens of a prompt, and the first round if these are all.
+fn plan_prompt(sequence: &mut Sequence, count: usize) -> Plan {
+    let prompt = sequence.unread_rows(count);
+    let round = if count == sequence.unread() { sequence.next_round() } else { None };
+    match round {
+        Some(round) => Plan::deciding(prompt, sequence.root_token(), round),
+        None => Plan::reading(prompt),
+    }
+}
+
+/// Plans rounds and returns how many rows they take.
+fn plan_rounds(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usize {
     let mut waiting: Vec<(Instant, Key, &mut Sequence)> =
-        sequences.iter_mut().filter_map(|(key, sequence)| Some((sequence.waiting_since()?, key, sequence))).collect();
+        sequences.iter_mut().filter_map(|(key, sequence)| Some((sequence.ready_since()?, key, sequence))).collect();
     waiting.sort_by_key(|(since, key, _)| (*since, *key));
     let mut rows = 0;
     for (_, key, sequence) in waiting {
         if rows >= TURN_ROWS_MAX {
             break;
         }
-        if let Some(tree) = sequence.next_job() {
-            let plan = Plan::new(Vec::new(), Some(tree));
+        if let Some(round) = sequence.next_round() {
+            let plan = Plan::deciding(Vec::new(), sequence.root_token(), round);
             rows += plan.rows.len();
             plans.insert(key, plan);
         }
@@ -110,7 +122,7 @@ fn plan_trees(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usi
 /// Runs the plans in one pass, answers, and returns the sequences that ended.
 fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Vec<Key> {
     let (open, counts) = (sequences.len(), sequences.counts.clone());
-    let trees = plans.values().filter(|plan| plan.job.is_some()).count();
+    let trees = plans.values().filter(|plan| plan.round.is_some()).count();
     let mut running: Vec<(Key, &mut Sequence, Plan)> =
         sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
     let taps = tapped_layers(&running);
@@ -119,7 +131,7 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let pass = forward(decoder, work, &mut running, &taps);
     let took = begun.elapsed();
     let waited = pass.as_ref().map_or(Duration::ZERO, Output::waited);
-    let timing = Timing { begun, waited, compute: took.saturating_sub(waited), load };
+    let ran = Pass { timing: Timing { begun, waited, compute: took.saturating_sub(waited), load }, counts: &counts };
     let pass = pass.map_err(VerifierError::from);
     counts.passes.add(load.rows, running.len());
     let mut ended = Vec::new();
@@ -127,7 +139,7 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
         let answered = match &pass {
             Ok(output) => {
                 let tap = sequence.tapped_layer().and_then(|layer| taps.iter().position(|tap| *tap == layer));
-                answer(sequence, plan, &Found { output, segment, tap }, (&timing, &counts))
+                answer(sequence, plan, &Found { output, segment, tap }, &ran)
             }
             Err(error) => Err(error.clone()),
         };
@@ -185,11 +197,11 @@ fn forward<'w>(
 
 /// When a pass began, how long it waited for those of other models and computed, and for how many.
 #[derive(Debug, Clone, Copy)]
-struct Timing {
-    begun: Instant,
-    waited: Duration,
-    compute: Duration,
-    load: PassLoad,
+pub(super) struct Timing {
+    pub(super) begun: Instant,
+    pub(super) waited: Duration,
+    pub(super) compute: Duration,
+    pub(super) load: PassLoad,
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.
@@ -197,18 +209,24 @@ fn answer(
     sequence: &mut Sequence,
     plan: Plan,
     found: &Found<'_>,
-    (timing, counts): (&Timing, &Counts),
+    pass: &Pass<'_>,
 ) -> Result<bool, VerifierError> {
-    let Some(mut job) = plan.job else {
+    let Some(round) = plan.round else {
         let read: Vec<usize> = (0..plan.rows.len()).collect();
         sequence.cache().keep_path(&read)?;
         sequence.keep_states(&read, found);
         return Ok(false);
     };
-    let decision = sequence.decide(&job.numbered, plan.read, found)?;
+    let decision = sequence.decide(&round.tree, plan.read, found)?;
+    let [verified, accepted, tokens] =
+        [round.tree.tree().len(), decision.path.len(), decision.tokens.len()].map(|count| count as u64);
     // Who has the answer finds it counted.
-    counts.rounds.add(&decision.counts(job.numbered.tree.tree().len()));
-    job.decided.compute += timing.compute;
-    job.decided.queue += timing.begun.saturating_duration_since(job.arrived) + timing.waited;
-    Ok(sequence.settle(job, decision, timing.load))
+    pass.counts.rounds.add(&RoundCounts { rounds: 1, drafted: 0, verified, accepted, tokens });
+    Ok(sequence.settle(round, decision, &pass.timing))
+}
+
+/// A pass that has run, and where rounds are counted.
+struct Pass<'a> {
+    timing: Timing,
+    counts: &'a Counts,
 }

@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use espalier_model::{BlockPool, Decoder, KvCache, PoolFault, Row};
-use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, RoundCounts, SequenceId, VerifierEvent};
+use espalier_model::{BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
+use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, VerifierEvent};
+use espalier_service_kit::Present;
 use espalier_speculation::{
-    AcceptError, Committed, FinishReason, LogitsError, Logprobs, PassLoad, Sampler, Token, commit,
+    Acceptance, AcceptError, CandidateTree, Committed, DrawnTree, FinishReason, LogitsError, Logprobs, Sampler, Token,
+    Tree, commit,
 };
 use tokio::time::Instant;
 
-use super::batch::Found;
+use super::batch::{Found, Timing};
 use super::known_states::KnownStates;
-use super::{Command, Decided, Job, Key, Loaded, Opening, Replies, Reply};
+use super::{Command, Job, Key, Loaded, Opening, Replies, Reply};
 use crate::admission::Place;
 use crate::error::VerifierError;
 use crate::status::Counts;
@@ -45,7 +47,7 @@ impl Sequences {
         match command {
             Command::Open(key, opening) => self.open(key, *opening),
             Command::Close(key) => self.close(key),
-            Command::Verify(key, job) => {
+            Command::Submit(key, job) => {
                 // A sequence that has ended has said so; what was still on its way is moot.
                 if let Some(sequence) = self.open.get_mut(&key) {
                     sequence.jobs.push_back(job);
@@ -76,10 +78,9 @@ impl Sequences {
     fn open(&mut self, key: Key, opening: Opening) {
         self.take_over(&opening.open.sequence);
         match self.admit(&opening.open) {
-            Ok((cache, tapped)) => {
-                let opened = VerifierEvent::Opened { reused_prefix: cache.committed() };
-                let config = self.decoder.config();
-                let sequence = Sequence::new(opening, (cache, tapped), &config.eos, config.context);
+            Ok(memory) => {
+                let opened = VerifierEvent::Opened { reused_prefix: memory.cache.committed() };
+                let sequence = Sequence::new(opening, memory, self.decoder.config());
                 sequence.reply(Ok(opened));
                 self.open.insert(key, sequence);
             }
@@ -97,19 +98,28 @@ impl Sequences {
 
     /// A cache for a sequence, with all the blocks that it may come to need: it can always finish. It begins with what is
     /// known of the committed tokens, their hidden states included where those are wanted.
-    fn admit(&self, open: &Open) -> Result<(KvCache, Option<Tapped>), PoolFault> {
+    fn admit(&self, open: &Open) -> Result<Memory, PoolFault> {
         let Open { committed, max_tokens, tap, .. } = open;
         // The last tree hangs below the last but one of all tokens.
         let positions =
             committed.len().saturating_add(*max_tokens).saturating_add(self.tree_nodes_max).saturating_sub(1);
         // The root must be run: its logits decide what comes next.
         let known = committed.split_last().map_or(&[][..], |(_, known)| known);
-        let Some(tap) = *tap else { return Ok((self.blocks.open(positions, known)?, None)) };
+        let Some(tap) = *tap else {
+            return Ok(Memory { cache: self.blocks.open(positions, known)?, tapped: None });
+        };
         let states = self.states.find(tap, known);
         let cache = self.blocks.open(positions, &known[..states.rows()])?;
         let unsent = states.front(cache.committed());
-        Ok((cache, Some(Tapped { layer: tap.layer, unsent, keeps: Some(self.states.clone()) })))
+        let tapped = Tapped { layer: tap.layer, unsent, keeps: Some(self.states.clone()) };
+        Ok(Memory { cache, tapped: Some(tapped) })
     }
+}
+
+/// What is kept for a sequence: keys and values, and hidden states where they are wanted.
+struct Memory {
+    cache: KvCache,
+    tapped: Option<Tapped>,
 }
 
 /// Answers; there is room, for no more is ever asked than [`super::REPLIES_MAX`].
@@ -134,7 +144,10 @@ pub(super) struct Sequence {
     remaining: usize,
     context: usize,
     tapped: Option<Tapped>,
+    /// What was submitted and is not answered; the first of it may be credit of which some is used up.
     jobs: VecDeque<Job>,
+    /// When it was answered last: nothing submitted could be run before that.
+    answered: Instant,
     replies: Replies,
     /// Given back when the sequence ends, before that is told: who hears of the end may come again at once.
     place: Option<Place>,
@@ -151,8 +164,9 @@ struct Tapped {
 }
 
 impl Sequence {
-    fn new(opening: Opening, (cache, tapped): (KvCache, Option<Tapped>), end_tokens: &[Token], context: usize) -> Self {
+    fn new(opening: Opening, memory: Memory, model: &ModelConfig) -> Self {
         let Opening { open, replies, place } = opening;
+        let Memory { cache, tapped } = memory;
         let (prompt, generated) = open.committed.split_at(open.committed.len().saturating_sub(open.generated));
         Self {
             id: open.sequence,
@@ -160,11 +174,12 @@ impl Sequence {
             sampler: Sampler::new(open.sampling, prompt, generated),
             logprobs: open.logprobs,
             committed: open.committed,
-            stops: [end_tokens, &open.stop_tokens].concat(),
+            stops: [&model.eos[..], &open.stop_tokens].concat(),
             remaining: open.max_tokens,
-            context,
+            context: model.context,
             tapped,
             jobs: VecDeque::new(),
+            answered: Instant::now(),
             replies,
             place: Some(place),
         }
@@ -179,12 +194,12 @@ impl Sequence {
         self.replies.is_closed()
     }
 
-    /// When the tree that is next arrived, if the sequence is ready for one.
-    pub(super) fn waiting_since(&self) -> Option<Instant> {
+    /// Since when its next round could have been run, if it has one and is past its prompt.
+    pub(super) fn ready_since(&self) -> Option<Instant> {
         if self.unread() > 0 {
             return None;
         }
-        self.jobs.front().map(|job| job.arrived)
+        self.jobs.front().map(|job| job.arrived.max(self.answered))
     }
 
     /// How many committed tokens must be run before a tree can be.
@@ -198,14 +213,27 @@ impl Sequence {
         Row::chain(&unread[..count.min(unread.len())], 0)
     }
 
-    /// Takes the next tree, without the nodes for which the context has no
-    /// room, and the token below which it hangs.
-    pub(super) fn next_job(&mut self) -> Option<(Token, Job)> {
-        let root = *self.committed.last()?;
-        let mut job = self.jobs.pop_front()?;
-        let room = self.context.saturating_sub(self.committed.len());
-        job.numbered.tree.truncate(room);
-        Some((root, job))
+    /// Takes the next round: a tree, without the nodes for which the context has no room, or one token of its credit.
+    pub(super) fn next_round(&mut self) -> Option<Round> {
+        let ready = self.jobs.front()?.arrived.max(self.answered);
+        let mut round = match &mut self.jobs.front_mut()?.submission {
+            Submission::Credit(credit) if credit.tokens > 1 => {
+                let round = self.plain_round(*credit, ready);
+                (credit.round, credit.tokens) = (credit.round + 1, credit.tokens - 1);
+                round
+            }
+            _ => {
+                let Job { submission, waiting, .. } = self.jobs.pop_front()?;
+                match submission {
+                    Submission::Credit(credit) => self.plain_round(credit, ready),
+                    Submission::Tree(NumberedTree { round, tree }) => {
+                        Round { number: round, tree, states_later: false, ready, _waiting: waiting }
+                    }
+                }
+            }
+        };
+        round.tree.truncate(self.context.saturating_sub(self.committed.len()));
+        Some(round)
     }
 
     /// The layer, counted from 1, whose hidden states are wanted.
@@ -231,16 +259,16 @@ impl Sequence {
         Some(unsent.split_front(unsent.rows()))
     }
 
-    /// What is to be answered to a tree whose rows have been run, after those of `read` committed tokens: commits what
-    /// the target agrees with, and one token of its own.
+    /// Decides on a round whose rows have been run, after those of `read` committed tokens: commits what the target agrees
+    /// with, and one token of its own.
     pub(super) fn decide(
         &mut self,
-        numbered: &NumberedTree,
+        tree: &CandidateTree,
         read: usize,
         found: &Found<'_>,
     ) -> Result<Decision, VerifierError> {
-        let walk = numbered.tree.accept(&mut self.sampler, |node| found.logits(node))?;
-        let Committed { tokens, accepted, finish } = commit(numbered.tree.tree(), &walk, &self.stops, self.remaining);
+        let walk = tree.accept(&mut self.sampler, |node| found.logits(node))?;
+        let Committed { tokens, accepted, finish } = commit(tree.tree(), &walk, &self.stops, self.remaining);
         // The last committed token is the next root, on which nothing has run yet.
         let run: Vec<usize> = [0].into_iter().chain(walk.path.iter().copied()).take(tokens.len()).collect();
         let rows: Vec<usize> = (0..read).chain(run.iter().map(|node| read + node)).collect();
@@ -258,22 +286,23 @@ impl Sequence {
         Ok(Decision { path, tokens, logprobs, finish })
     }
 
-    /// Answers a job, or has it run again if it asks for further tokens; `true` if the sequence ended.
-    pub(super) fn settle(&mut self, mut job: Job, decision: Decision, load: PassLoad) -> bool {
+    /// Tells the outcome of a round; `true` if the sequence ended.
+    pub(super) fn settle(&mut self, round: Round, decision: Decision, timing: &Timing) -> bool {
         let Decision { path, tokens, logprobs, finish } = decision;
-        job.decided.tokens.extend(tokens);
-        job.decided.logprobs.extend(logprobs);
-        if finish.is_none() && job.numbered.further > 0 {
-            job.numbered.further -= 1;
-            job.arrived = Instant::now();
-            self.jobs.push_front(job);
-            return false;
-        }
-        let Job { numbered: NumberedTree { round, states_later, .. }, waiting, decided, .. } = job;
-        drop(waiting);
-        let Decided { tokens, logprobs, compute, queue } = decided;
-        let states = if states_later { None } else { self.unsent_states() };
-        let outcome = Outcome { round, path, tokens, logprobs, finish, compute, queue, load, states };
+        let outcome = Outcome {
+            round: round.number,
+            path,
+            tokens,
+            logprobs,
+            finish,
+            compute: timing.compute,
+            queue: timing.begun.saturating_duration_since(round.ready) + timing.waited,
+            load: timing.load,
+            states: if round.states_later { None } else { self.unsent_states() },
+        };
+        // Who is told of the outcome finds the tree answered.
+        drop(round);
+        self.answered = Instant::now();
         self.reply(Ok(VerifierEvent::Outcome(outcome)));
         finish.is_some()
     }
@@ -294,7 +323,12 @@ impl Sequence {
         reply(&self.replies, &self.id, answer);
     }
 
-    /// The position of the last committed token; there is always one.
+    /// The last committed token, below which the next tree hangs; there is always one.
+    pub(super) fn root_token(&self) -> Token {
+        self.committed.last().copied().unwrap_or_default()
+    }
+
+    /// The position of the last committed token.
     fn root(&self) -> usize {
         self.committed.len().saturating_sub(1)
     }
@@ -302,20 +336,31 @@ impl Sequence {
     fn has_work(&self) -> bool {
         self.unread() > 0 || !self.jobs.is_empty()
     }
+
+    /// The next round under `credit`.
+    fn plain_round(&self, credit: Credit, ready: Instant) -> Round {
+        let tree = match self.sampler.sampling().acceptance() {
+            Acceptance::Coupled => CandidateTree::default(),
+            Acceptance::Rejection => DrawnTree::trunk(&Tree::new()).into(),
+        };
+        Round { number: credit.round, tree, states_later: credit.states_later, ready, _waiting: None }
+    }
+}
+
+/// A round on its way through a pass.
+pub(super) struct Round {
+    number: u64,
+    pub(super) tree: CandidateTree,
+    states_later: bool,
+    /// When it could have been run first.
+    ready: Instant,
+    _waiting: Option<Present>,
 }
 
 /// What the target made of a tree.
 pub(super) struct Decision {
-    path: Vec<usize>,
-    tokens: Vec<Token>,
+    pub(super) path: Vec<usize>,
+    pub(super) tokens: Vec<Token>,
     logprobs: Vec<Logprobs>,
     finish: Option<FinishReason>,
-}
-
-impl Decision {
-    /// What it adds to the counts; so many nodes were verified.
-    pub(super) fn counts(&self, verified: usize) -> RoundCounts {
-        let [verified, accepted, tokens] = [verified, self.path.len(), self.tokens.len()].map(|count| count as u64);
-        RoundCounts { rounds: 1, drafted: 0, verified, accepted, tokens }
-    }
 }
