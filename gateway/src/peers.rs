@@ -16,7 +16,6 @@ use tonic::{Extensions, Request, Status};
 
 use crate::address::Address;
 use crate::balance::Load;
-use crate::health::Standing;
 
 /// A service that does not describe itself within this time counts as lost.
 const DESCRIBE_MAX: Duration = Duration::from_secs(2);
@@ -34,6 +33,17 @@ pub(crate) trait Card: Send + Sync + Sized + 'static {
 
     /// Sequences that the service runs at once, if it says so.
     fn places(&self) -> Option<NonZeroUsize>;
+}
+
+/// What a service can be asked for, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It answers and takes sequences.
+    Up,
+    /// It answers, but says that it takes none.
+    Draining,
+    /// It did not answer when last asked, or was never asked.
+    Down,
 }
 
 /// A service elsewhere, what it last said of itself, and what it does for this gateway.

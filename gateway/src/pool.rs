@@ -13,8 +13,8 @@ use tokio::time::sleep;
 use crate::address::{Address, Location, ServiceName};
 use crate::balance::{Candidate, choose};
 use crate::config::PEERS_MAX;
-use crate::health::{Standing, jittered, keep_asking};
-use crate::peers::{Card, Held, Peer};
+use crate::health::{jittered, keep_asking};
+use crate::peers::{Card, Held, Peer, Standing};
 use crate::resolver::Resolver;
 
 /// Verifiers, or drafters.

@@ -18,8 +18,7 @@ use tokio::time::timeout;
 use crate::admission::{Door, Occupancy};
 use crate::directory::Directory;
 use crate::error::GatewayError;
-use crate::health::Standing;
-use crate::peers::{Peer, TargetInfo, within};
+use crate::peers::{Peer, Standing, TargetInfo, within};
 
 /// A service that does not tell its status within this time is shown without one.
 const STATUS_MAX: Duration = Duration::from_millis(500);
