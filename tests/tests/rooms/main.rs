@@ -17,17 +17,8 @@ use sizes::{Function, functions, lines_before_tests, tuple_parameters};
 use source::Crate;
 
 /// Crates whose files still use each other in circles, with how many files do. A number may only get smaller.
-const IN_CIRCLES: [(&str, usize); 9] = [
-    ("crates/cli", 59),
-    ("crates/model", 15),
-    ("crates/round", 2),
-    ("crates/speculation", 20),
-    ("crates/text", 2),
-    ("crates/trainer", 16),
-    ("drafter-svc", 6),
-    ("gateway", 6),
-    ("verifier-svc", 5),
-];
+const IN_CIRCLES: [(&str, usize); 4] =
+    [("crates/cli", 59), ("crates/round", 2), ("drafter-svc", 6), ("verifier-svc", 5)];
 
 /// Files that are still longer than [`FILE_LINES_MAX`]. None may be added.
 const LONG_FILES: [&str; 2] = ["crates/cli/args", "crates/speculation/policy/expected_gain"];
