@@ -38,6 +38,7 @@ mod sampling;
 mod select;
 mod shape;
 mod shaping;
+mod split_mix;
 mod stop_strings;
 mod support;
 #[cfg(test)]
@@ -77,6 +78,7 @@ pub use sampler::Sampler;
 pub use sampling::{LOGIT_BIAS_MAX, LOGIT_BIASES_MAX, Sampling, SamplingError};
 pub use shape::Shape;
 pub use shaping::{ADDITIVE_PENALTY_RANGE, Penalties, REPETITION_PENALTY_RANGE, Shaping};
+pub use split_mix::SplitMix64;
 pub use stop_strings::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX, StopScanner, StopStringError, StopStrings};
 pub use tree::{MAX_TREE_NODES, Node, Tree, TreeBounds, TreeFault};
 pub use tuner::{THRESHOLD_GRID, ThresholdTuner, TunerRun};
