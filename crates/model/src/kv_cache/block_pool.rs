@@ -1,6 +1,8 @@
 //! The blocks that the caches of one model share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{BlockCounts, Ledger};
 use super::memory::{CacheShape, Memory};
@@ -59,9 +61,9 @@ impl BlockPool {
         &self.0.memory
     }
 
-    /// The bookkeeping, which whoever panicked left whole.
+    /// The bookkeeping.
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.ledger.lock()
     }
 }
 
