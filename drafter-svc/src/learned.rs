@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use espalier_speculation::{CostModel, Experience};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::engine::SharedTuner;
 
@@ -63,9 +64,8 @@ impl SharedCosts {
     }
 }
 
-/// What whoever panicked left whole.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 /// What all share that come with `key`: `new`, for the first of them. Those of further keys than are remembered have

@@ -1,8 +1,10 @@
 //! Who gets in: a fixed number of places, which no target can hold all of while another wants one.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::error::SequenceError;
 use crate::weights::{Sharer, Weights};
@@ -29,7 +31,7 @@ impl Places {
     /// A place for a sequence of a target, or [`SequenceError::Full`].
     pub(crate) fn admit(&self, target: &str) -> Result<Place, SequenceError> {
         let sharer = self.weights.sharer(target);
-        let mut shared = self.locked();
+        let mut shared = self.shared.lock();
         match shared.admit(&sharer, Instant::now()) {
             true => Ok(Place { places: self.clone(), sharer }),
             false => Err(SequenceError::Full { limit: shared.limit, target: target.to_owned() }),
@@ -38,12 +40,8 @@ impl Places {
 
     /// How many are taken.
     pub(crate) fn status(&self) -> espalier_proto::Places {
-        let shared = self.locked();
+        let shared = self.shared.lock();
         espalier_proto::Places { open: shared.targets.values().map(|asker| asker.held).sum(), max: shared.limit }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -62,7 +60,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.places.locked().release(&self.sharer.target);
+        self.places.shared.lock().release(&self.sharer.target);
     }
 }
 
@@ -201,7 +199,7 @@ mod tests {
         let places = places(1, &[]);
         let _held = places.admit("a").unwrap();
         assert!((0..1000).all(|other| places.admit(&format!("target {other}")).is_err()));
-        assert_eq!(places.locked().targets.len(), REMEMBERED_MAX + 1);
+        assert_eq!(places.shared.lock().targets.len(), REMEMBERED_MAX + 1);
     }
 
     proptest! {

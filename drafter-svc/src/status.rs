@@ -1,10 +1,11 @@
 //! What the drafter tells of its work.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use espalier_proto::{AheadCounters, PassCounters, RoundCounters, RoundCounts, TARGETS_MAX, TargetStatus};
 use espalier_service_kit::{Gauge, Present};
+use parking_lot::Mutex;
 
 /// What the drafter counts. The engine's thread adds and never waits; anybody reads.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +43,7 @@ impl Counts {
     }
 
     fn target(&self, name: &str) -> Option<(Arc<RoundCounters>, Present)> {
-        let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut targets = self.targets.lock();
         if targets.len() >= TARGETS_MAX && !targets.contains_key(name) {
             return None;
         }
@@ -57,7 +58,7 @@ impl Counts {
 
     /// The targets by name.
     pub(crate) fn targets(&self) -> Vec<TargetStatus> {
-        let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        let targets = self.targets.lock();
         let status = |(name, target): (&String, &OfTarget)| TargetStatus {
             name: name.clone(),
             sequences_open: target.sequences.read(),

@@ -1,12 +1,13 @@
 //! The verifiers that sequences are sent to.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{Fault, FaultKind, Party, VerifierCard, pb};
 use espalier_service_kit::{Deadline, channel, outgoing};
+use parking_lot::Mutex;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request};
 
@@ -32,13 +33,13 @@ pub(crate) struct Verifiers(Mutex<HashMap<String, Verifier>>);
 impl Verifiers {
     /// The verifier at an address; one that is met for the first time is asked what it is.
     pub(crate) async fn at(&self, address: &str) -> Result<Verifier, Fault> {
-        if let Some(verifier) = self.known().get(address) {
+        if let Some(verifier) = self.0.lock().get(address) {
             return Ok(verifier.clone());
         }
         let channel = channel(address).map_err(SequenceError::from)?;
         let card = Arc::new(describe(channel.clone()).await?);
         let verifier = Verifier { channel, card };
-        let mut known = self.known();
+        let mut known = self.0.lock();
         if known.len() >= VERIFIERS_MAX {
             known.clear();
         }
@@ -48,11 +49,7 @@ impl Verifiers {
 
     /// What answers at this address next may be another verifier.
     pub(crate) fn forget(&self, address: &str) {
-        self.known().remove(address);
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Verifier>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(address);
     }
 }
 

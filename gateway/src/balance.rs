@@ -1,6 +1,10 @@
 //! Who of several peers takes a sequence: the one that its session prefers, unless it is markedly busier than others.
 
+use std::hash::Hasher;
 use std::num::NonZeroUsize;
+
+use espalier_speculation::SplitMix64;
+use fnv::FnvHasher;
 
 /// So many sequences beyond its share a preferred peer may run and still be preferred. What a shared prefix saves is
 /// worth some waiting, but not more than that.
@@ -52,7 +56,7 @@ pub(crate) fn choose(candidates: &[Candidate<'_>], key: u64, turn: usize) -> Opt
 
 /// The peer for which the key scores highest (rendezvous hashing): when one leaves, only its own keys move.
 fn preferred(candidates: &[Candidate<'_>], key: u64) -> Option<usize> {
-    let score = |&index: &usize| candidates.get(index).map(|one| mix(key ^ hash(one.url.bytes())));
+    let score = |&index: &usize| candidates.get(index).map(|one| SplitMix64::mix(key ^ hash(one.url.as_bytes())));
     (0..candidates.len()).max_by_key(score)
 }
 
@@ -69,15 +73,10 @@ fn least_loaded(candidates: &[Candidate<'_>], turn: usize) -> Option<usize> {
 }
 
 /// FNV-1a: the same number in every gateway, whatever it was built with.
-pub(crate) fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The finalizer of SplitMix64: each bit of the number changes about half of the result's.
-fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = FnvHasher::default();
+    hasher.write(bytes);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -156,7 +155,7 @@ mod tests {
         let (urls, loads) = (urls(4), [IDLE; 4]);
         let mut counts = [0; 4];
         for session in 0..400 {
-            let key = hash(format!("session-{session}").bytes());
+            let key = hash(format!("session-{session}").as_bytes());
             counts[choose(&candidates(&urls, &loads), key, session).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");

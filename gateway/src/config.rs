@@ -12,7 +12,7 @@ use crate::address::{AddressError, Location};
 use crate::admission::{Limits, Weights};
 use crate::profiles::{Profiles, ProfilesError};
 use crate::resolver::Resolver;
-use crate::usual::Usual;
+use crate::usual::{DRAWN_POLICY, Usual};
 
 /// The most verifiers, and the most drafters, that a gateway may be given or find.
 pub const PEERS_MAX: usize = 256;
@@ -115,7 +115,7 @@ impl Config {
 
     /// How trees are grown by rejection where the usual policy chooses among drawn tokens: chains that end where the
     /// draft is in doubt, as a rejected token costs more than a missing one.
-    pub const DRAWN_POLICY: &'static str = "svip";
+    pub const DRAWN_POLICY: &'static str = DRAWN_POLICY;
 
     /// Requests served at once unless told otherwise.
     pub const REQUESTS_MAX: usize = 256;

@@ -6,8 +6,7 @@ use espalier_proto::{DrafterCard, TargetCard, VerifierCard};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::health::Standing;
-use crate::peers::{Held, Peer, TargetInfo};
+use crate::peers::{Held, Peer, Standing, TargetInfo};
 use crate::pool::Pool;
 
 /// All services that the gateway knows of.

@@ -1,51 +1,11 @@
 //! Who proposes for a sequence: who is wanted, who may, and who does.
 
-use std::sync::Arc;
-
 use espalier_proto::DrafterCard;
 
 use crate::directory::Directory;
-use crate::error::RequestError;
 use crate::peers::{Held, Peer};
-use crate::validate::{ValidRequest, list};
-
-/// Asks for n-gram proposals instead of a draft model's.
-const NGRAM: &str = "ngram";
-
-/// Asks for plain decoding.
-pub(crate) const NOBODY: &str = "none";
-
-/// Who is to propose, as a request has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Any draft model that suits.
-    Any,
-    /// A draft model of this name.
-    Named(String),
-    /// What followed before.
-    Ngram,
-    /// Nobody: plain decoding.
-    Nobody,
-}
-
-impl Wanted {
-    pub(crate) fn new(asked: Option<&str>) -> Self {
-        match asked {
-            None => Self::Any,
-            Some(NGRAM) => Self::Ngram,
-            Some(NOBODY) => Self::Nobody,
-            Some(name) => Self::Named(name.to_owned()),
-        }
-    }
-
-    fn includes(&self, card: &DrafterCard) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Named(name) => *name == card.name,
-            Self::Ngram | Self::Nobody => false,
-        }
-    }
-}
+use crate::validate::ValidRequest;
+use crate::wanted::{NGRAM, NOBODY, Wanted};
 
 /// Who proposes at present.
 #[derive(Debug)]
@@ -98,49 +58,4 @@ impl Drafting {
         };
         directory.drafter(request.key, suits).map_or(Self::Ngram, Self::Model)
     }
-}
-
-impl ValidRequest {
-    /// A drafter that is asked for by name must be known and suit.
-    pub(crate) fn check_wanted(&self, directory: &Directory) -> Result<(), RequestError> {
-        let Wanted::Named(name) = &self.wanted else {
-            return Ok(());
-        };
-        let known = directory.drafters();
-        let mut named = known.iter().filter(|card| card.name == *name).map(|card| self.check_drafter(card));
-        match named.next() {
-            None => Err(RequestError::UnknownDrafter { found: name.clone(), known: names(&known) }),
-            Some(Err(_)) if named.any(|checked| checked.is_ok()) => Ok(()),
-            Some(checked) => checked,
-        }
-    }
-
-    /// Whether a drafter can follow this target through prompt and answer.
-    fn check_drafter(&self, card: &DrafterCard) -> Result<(), RequestError> {
-        let (drafter, target) = (card.name.clone(), &self.target.card);
-        if card.vocabulary.fingerprint != target.vocabulary.fingerprint {
-            return Err(RequestError::Tokenizers { drafter, target: target.name.clone() });
-        }
-        if let Some(only) = card.only_target.as_ref().filter(|only| only.fingerprint != target.model.fingerprint) {
-            let (made_for, expected) = (only.name.clone(), only.fingerprint.clone());
-            let (target, found) = (target.name.clone(), target.model.fingerprint.clone());
-            return Err(RequestError::OtherTarget { drafter, made_for, expected, target, found });
-        }
-        let needed = self.prompt.len() + self.max_tokens;
-        if needed > card.context {
-            return Err(RequestError::DrafterContext { drafter, needed, context: card.context });
-        }
-        Ok(())
-    }
-}
-
-/// The drafters that may be asked for; each name once, though several may bear it.
-fn names(known: &[Arc<DrafterCard>]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for name in known.iter().map(|card| card.name.as_str()).chain([NGRAM, NOBODY]) {
-        if !names.iter().any(|before| before == name) {
-            names.push(name.to_owned());
-        }
-    }
-    list(names.into_iter())
 }

@@ -14,17 +14,6 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest pause between two tries of a service that does not answer.
 const REFRESH_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
-/// What a service can be asked for, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
-    /// It answers and takes sequences.
-    Up,
-    /// It answers, but says that it takes none.
-    Draining,
-    /// It did not answer when last asked, or was never asked.
-    Down,
-}
-
 /// Asks a peer again and again what it is, until it leaves.
 pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>) {
     let mut failures = 0;

@@ -32,6 +32,7 @@ mod stream;
 mod tally;
 mod usual;
 mod validate;
+mod wanted;
 mod window;
 
 pub use address::AddressError;

@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use espalier_proto::pb::drafter_client::DrafterClient;
@@ -11,12 +11,12 @@ use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
 use espalier_service_kit::{Deadline, is_serving, outgoing};
 use espalier_text::{Parts, Tokenizer};
+use parking_lot::RwLock;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Status};
 
 use crate::address::Address;
 use crate::balance::Load;
-use crate::health::Standing;
 
 /// A service that does not describe itself within this time counts as lost.
 const DESCRIBE_MAX: Duration = Duration::from_secs(2);
@@ -34,6 +34,17 @@ pub(crate) trait Card: Send + Sync + Sized + 'static {
 
     /// Sequences that the service runs at once, if it says so.
     fn places(&self) -> Option<NonZeroUsize>;
+}
+
+/// What a service can be asked for, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It answers and takes sequences.
+    Up,
+    /// It answers, but says that it takes none.
+    Draining,
+    /// It did not answer when last asked, or was never asked.
+    Down,
 }
 
 /// A service elsewhere, what it last said of itself, and what it does for this gateway.
@@ -73,17 +84,17 @@ impl<T> Peer<T> {
 
     /// What it last said of itself, if it ever did.
     pub(crate) fn card(&self) -> Option<Arc<T>> {
-        self.read().card.clone()
+        self.known.read().card.clone()
     }
 
     /// What it can be asked for, as far as is known.
     pub(crate) fn standing(&self) -> Standing {
-        self.read().standing
+        self.known.read().standing
     }
 
     /// It did not answer. What it said before is kept: it may come back.
     pub(crate) fn lost(&self, fault: &Fault) {
-        let before = std::mem::replace(&mut self.write().standing, Standing::Down);
+        let before = std::mem::replace(&mut self.known.write().standing, Standing::Down);
         if before != Standing::Down {
             tracing::warn!(url = self.url, %fault, "a service is lost");
         }
@@ -100,7 +111,7 @@ impl<T> Peer<T> {
     }
 
     fn answered(&self, card: Arc<T>, standing: Standing) {
-        let before = std::mem::replace(&mut *self.write(), Known { card: Some(card), standing });
+        let before = std::mem::replace(&mut *self.known.write(), Known { card: Some(card), standing });
         match (before.standing, standing) {
             (Standing::Down, Standing::Up) => tracing::info!(url = self.url, "a service answers"),
             (Standing::Up, Standing::Draining) => {
@@ -108,14 +119,6 @@ impl<T> Peer<T> {
             }
             _ => {}
         }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Known<T>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Known<T>> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

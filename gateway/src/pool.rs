@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use futures::future::join_all;
+use parking_lot::{Mutex, RwLock};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::address::{Address, Location, ServiceName};
 use crate::balance::{Candidate, choose};
 use crate::config::PEERS_MAX;
-use crate::health::{Standing, jittered, keep_asking};
-use crate::peers::{Card, Held, Peer};
+use crate::health::{jittered, keep_asking};
+use crate::peers::{Card, Held, Peer, Standing};
 use crate::resolver::Resolver;
 
 /// Verifiers, or drafters.
@@ -83,7 +84,7 @@ impl<T: Card> Pool<T> {
 
     /// All that there are at present.
     pub(crate) fn peers(&self) -> Vec<Arc<Peer<T>>> {
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let members = self.members.read();
         members.iter().map(|member| Arc::clone(&member.peer)).collect()
     }
 
@@ -97,7 +98,7 @@ impl<T: Card> Pool<T> {
 
     /// Gives a sequence to one of the peers that are of this standing and suit it.
     pub(crate) fn choose(&self, standing: Standing, key: u64, suits: impl Fn(&Peer<T>, &T) -> bool) -> Option<Held<T>> {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.turn.lock();
         let peers = self.peers();
         let known = peers.iter().filter(|peer| peer.standing() == standing);
         let known = known.filter_map(|peer| Some((peer, peer.card()?)));
@@ -135,7 +136,7 @@ impl<T: Card> Pool<T> {
     /// Has those leave that a name no longer stands for, and those join that are new.
     fn replace(&self, index: usize, name: &Name, found: &[SocketAddr]) -> Vec<Arc<Peer<T>>> {
         let urls: BTreeSet<String> = found.iter().map(|address| format!("http://{address}")).collect();
-        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let mut members = self.members.write();
         members.retain(|member| {
             let stays = member.name != Some(index) || urls.contains(member.peer.url());
             if !stays {
@@ -189,7 +190,7 @@ mod tests {
         let locations: Vec<Location> = locations.iter().map(|location| Location::parse(location).unwrap()).collect();
         let answer = Arc::clone(answer);
         let resolver = Resolver::new(Duration::from_secs(1), move |_, _| {
-            let found = answer.lock().unwrap().clone().map(|found| found.into_iter().map(address).collect());
+            let found = answer.lock().clone().map(|found| found.into_iter().map(address).collect());
             async { found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)) }
         });
         Pool::new(&locations, &resolver)
@@ -207,7 +208,7 @@ mod tests {
         let pool = pool(&[FIXED, "dns+http://drafters:50053"], &answer);
         let mut steps = Vec::new();
         for found in [Some(vec![1, 2]), None, Some(vec![3, 2, 2, 9]), Some(vec![])] {
-            answer.lock().unwrap().clone_from(&found);
+            answer.lock().clone_from(&found);
             let joined: Vec<String> = pool.resolve().await.iter().map(|peer| peer.url().to_owned()).collect();
             steps.push((joined.len(), urls(&pool)));
         }
@@ -223,11 +224,11 @@ mod tests {
     async fn a_peer_that_is_found_again_is_the_same_and_one_that_left_is_asked_no_more() {
         let answer = Answer::default();
         let pool = pool(&["dns+http://drafters:50053"], &answer);
-        *answer.lock().unwrap() = Some(vec![1]);
+        *answer.lock() = Some(vec![1]);
         let first = pool.resolve().await.remove(0);
         pool.resolve().await;
         assert!(Arc::ptr_eq(&first, &pool.peers()[0]));
-        *answer.lock().unwrap() = Some(vec![2]);
+        *answer.lock() = Some(vec![2]);
         pool.resolve().await;
         // Ends, because the peer has left.
         keep_asking(first).await;
@@ -237,7 +238,7 @@ mod tests {
     async fn no_more_peers_join_than_there_may_be() {
         let answer = Answer::default();
         let pool = pool(&[FIXED, "dns+http://drafters:50053"], &answer);
-        *answer.lock().unwrap() = Some((1000..1000 + 2 * PEERS_MAX).collect());
+        *answer.lock() = Some((1000..1000 + 2 * PEERS_MAX).collect());
         assert_eq!(pool.resolve().await.len(), PEERS_MAX - 1);
         assert_eq!(urls(&pool).len(), PEERS_MAX);
         assert_eq!(pool.names[0].left_out.load(Ordering::Relaxed), PEERS_MAX + 1);

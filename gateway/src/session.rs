@@ -38,12 +38,13 @@ impl Session {
             let shown = bytes.get(..SESSION_BYTES_MAX).unwrap_or(bytes);
             return Err(SessionError { value: String::from_utf8_lossy(shown).into_owned() });
         }
-        Ok(Some(Self(hash(bytes.iter().copied()))))
+        Ok(Some(Self(hash(bytes))))
     }
 
     /// The key that peers are chosen by: that of the session, or else of how the prompt begins.
     pub(crate) fn key(session: Option<Self>, prompt: &[Token]) -> u64 {
-        let beginning = || hash(prompt.iter().take(PREFIX_TOKENS).flat_map(|token| token.to_le_bytes()));
+        let bytes = || prompt.iter().take(PREFIX_TOKENS).flat_map(|token| token.to_le_bytes()).collect::<Vec<u8>>();
+        let beginning = || hash(&bytes());
         session.map_or_else(beginning, |session| session.0)
     }
 }

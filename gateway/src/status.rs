@@ -1,6 +1,6 @@
 //! What the gateway tells of its work, and of the services behind it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use espalier_proto::pb::drafter_client::DrafterClient;
@@ -12,14 +12,14 @@ use espalier_proto::{
 use espalier_service_kit::Bytes;
 use espalier_speculation::FinishReason;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::admission::{Door, Occupancy};
 use crate::directory::Directory;
 use crate::error::GatewayError;
-use crate::health::Standing;
-use crate::peers::{Peer, TargetInfo, within};
+use crate::peers::{Peer, Standing, TargetInfo, within};
 
 /// A service that does not tell its status within this time is shown without one.
 const STATUS_MAX: Duration = Duration::from_millis(500);
@@ -73,13 +73,9 @@ impl Counts {
             process: Process { uptime: self.started.elapsed(), resident_bytes },
             requests: Places { open: running, max: door.running_max() },
             requests_queued: queued,
-            ended: *self.ended(),
+            ended: *self.ended.lock(),
             rounds: self.rounds.read(),
         }
-    }
-
-    fn ended(&self) -> MutexGuard<'_, EndCounts> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,7 +118,7 @@ impl Counted {
 
     fn end(&mut self, end: fn(&mut EndCounts) -> &mut u64) {
         if !std::mem::replace(&mut self.has_ended, true) {
-            *end(&mut self.counts.ended()) += 1;
+            *end(&mut self.counts.ended.lock()) += 1;
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use espalier_speculation::{Acceptance, PolicyError, PolicySpec, parse_policy};
 
-use crate::config::Config;
 use crate::profiles::Profiles;
+
+/// How trees are grown by rejection where the usual policy chooses among drawn tokens: chains that end where the
+/// draft is in doubt, as a rejected token costs more than a missing one.
+pub(crate) const DRAWN_POLICY: &str = "svip";
 
 /// How trees are grown, and when rows leave drafters with several exits, by target and drafter.
 #[derive(Debug, Clone)]
@@ -16,7 +19,7 @@ pub(crate) struct Usual {
 
 impl Usual {
     pub(crate) fn new(policy: &str, profiles: Profiles) -> Result<Self, PolicyError> {
-        let drawn_policy = parse_policy(Config::DRAWN_POLICY)?;
+        let drawn_policy = parse_policy(DRAWN_POLICY)?;
         Ok(Self { policy: parse_policy(policy)?, drawn_policy, profiles })
     }
 
@@ -48,7 +51,7 @@ mod tests {
         );
         assert_eq!([policy("small", rejection), policy("other", rejection)], ["cape", "constant"]);
         let pruning = Usual::new("expected-gain", Profiles::default()).unwrap();
-        assert_eq!(pruning.policy("toy", "small", rejection).to_string(), Config::DRAWN_POLICY);
+        assert_eq!(pruning.policy("toy", "small", rejection).to_string(), DRAWN_POLICY);
         assert_eq!(pruning.policy("toy", "small", coupled).name(), "expected-gain");
     }
 }

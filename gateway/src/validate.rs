@@ -9,11 +9,11 @@ use espalier_speculation::{
 use espalier_text::{Message as ChatMessage, Tokenizer};
 
 use crate::directory::Directory;
-use crate::drafting::{NOBODY, Wanted};
 use crate::error::RequestError;
 use crate::peers::TargetInfo;
 use crate::session::Session;
 use crate::usual::Usual;
+use crate::wanted::{NGRAM, NOBODY, Wanted};
 
 /// A request that its target can serve.
 #[derive(Debug, Clone)]
@@ -67,6 +67,38 @@ impl ValidRequest {
         };
         valid.check_wanted(directory)?;
         Ok(valid)
+    }
+
+    /// A drafter that is asked for by name must be known and suit.
+    fn check_wanted(&self, directory: &Directory) -> Result<(), RequestError> {
+        let Wanted::Named(name) = &self.wanted else {
+            return Ok(());
+        };
+        let known = directory.drafters();
+        let mut named = known.iter().filter(|card| card.name == *name).map(|card| self.check_drafter(card));
+        match named.next() {
+            None => Err(RequestError::UnknownDrafter { found: name.clone(), known: names(&known) }),
+            Some(Err(_)) if named.any(|checked| checked.is_ok()) => Ok(()),
+            Some(checked) => checked,
+        }
+    }
+
+    /// Whether a drafter can follow this target through prompt and answer.
+    pub(crate) fn check_drafter(&self, card: &DrafterCard) -> Result<(), RequestError> {
+        let (drafter, target) = (card.name.clone(), &self.target.card);
+        if card.vocabulary.fingerprint != target.vocabulary.fingerprint {
+            return Err(RequestError::Tokenizers { drafter, target: target.name.clone() });
+        }
+        if let Some(only) = card.only_target.as_ref().filter(|only| only.fingerprint != target.model.fingerprint) {
+            let (made_for, expected) = (only.name.clone(), only.fingerprint.clone());
+            let (target, found) = (target.name.clone(), target.model.fingerprint.clone());
+            return Err(RequestError::OtherTarget { drafter, made_for, expected, target, found });
+        }
+        let needed = self.prompt.len() + self.max_tokens;
+        if needed > card.context {
+            return Err(RequestError::DrafterContext { drafter, needed, context: card.context });
+        }
+        Ok(())
     }
 
     /// How trees are grown with a drafter.
@@ -151,8 +183,19 @@ fn check_room(prompt: usize, max_tokens: usize, target: &TargetInfo) -> Result<(
     Ok(())
 }
 
+/// The drafters that may be asked for; each name once, though several may bear it.
+fn names(known: &[Arc<DrafterCard>]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for name in known.iter().map(|card| card.name.as_str()).chain([NGRAM, NOBODY]) {
+        if !names.iter().any(|before| before == name) {
+            names.push(name.to_owned());
+        }
+    }
+    list(names.into_iter())
+}
+
 /// Names, each in quotes.
-pub(crate) fn list(names: impl Iterator<Item = String>) -> String {
+fn list(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     if names.is_empty() { "none at present".to_owned() } else { names.join(", ") }
 }

@@ -83,8 +83,8 @@ impl Target {
                 hidden_size: decoder.config().hidden,
             },
         };
-        let longest = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max));
-        let blocks = decoder.block_pool(Bytes::budget(config.kv_memory, longest).0)?;
+        let longest = Bytes(decoder.context_bytes());
+        let blocks = decoder.block_pool(Bytes::budget(config.kv_memory, config.sequences_max, longest).0)?;
         let tree_nodes_max = config.tree_nodes_max;
         let (decoder, counts) = (Arc::new(decoder), Counts::default());
         let model = Loaded { decoder, work, blocks: blocks.clone(), tree_nodes_max, counts };

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -78,7 +79,7 @@ pub(crate) struct Loading {
 impl Loading {
     /// `done` of `all` layers of a model are loaded.
     pub(crate) fn step(&self, model: &str, done: usize, all: usize) {
-        let mut by_model = self.by_model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_model = self.by_model.lock();
         let new = || self.bars.add(progress(all as u64, &format!("loading {model}")));
         by_model.entry(model.to_owned()).or_insert_with(new).set_position(done as u64);
     }

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::decoder::Decoder;
 use crate::error::Result;
-use crate::forward::{Depth, Logits, Row, Segment, Workspace};
 use crate::kv_cache::KvCache;
+use crate::rows::{Depth, Logits, Row, Segment};
 use crate::states::States;
+use crate::workspace::Workspace;
 
 /// Rows that are measured.
 const ROWS: [usize; 6] = [1, 2, 4, 8, 16, 32];

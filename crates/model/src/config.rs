@@ -3,6 +3,7 @@
 //! The meaning of every field, and of its absence, is that of transformers 4.57; `rope_parameters` of transformers 5 is
 //! read as well.
 
+mod checks;
 mod family;
 mod fault;
 mod raw;
@@ -11,6 +12,7 @@ mod rope;
 mod tests;
 mod windows;
 
+use checks::{CONTEXT_MAX, dimension, in_range, multiple};
 pub use family::Family;
 pub use fault::ConfigFault;
 use raw::{OneOrMany, RawConfig, SpecialTokens};
@@ -22,7 +24,6 @@ const HEADS_MAX: usize = 1 << 12;
 const HEAD_DIM_MAX: usize = 1 << 13;
 const FFN_MAX: usize = 1 << 20;
 const VOCAB_MAX: usize = 1 << 24;
-const CONTEXT_MAX: usize = 1 << 24;
 
 /// Everything about a model but its weights. Made by [`ModelConfig::parse`], which checks every field.
 #[derive(Debug, Clone, PartialEq)]
@@ -240,18 +241,4 @@ fn norm(raw: &RawConfig, family: Family) -> Result<Norm, ConfigFault> {
     };
     let eps = in_range(field, eps.unwrap_or(family.defaults().eps), 0.0, 1.0)?;
     Ok(Norm { kind, eps })
-}
-
-/// A required dimension between 1 and `max`.
-fn dimension(field: &'static str, value: Option<usize>, max: usize) -> Result<usize, ConfigFault> {
-    let found = value.ok_or(ConfigFault::Missing { field })?;
-    in_range(field, found as f64, 1.0, max as f64).map(|_| found)
-}
-
-fn in_range(field: &'static str, found: f64, min: f64, max: f64) -> Result<f64, ConfigFault> {
-    if (min..=max).contains(&found) { Ok(found) } else { Err(ConfigFault::Range { field, found, min, max }) }
-}
-
-fn multiple(field: &'static str, found: usize, of: &'static str, divisor: usize) -> Result<(), ConfigFault> {
-    if found.is_multiple_of(divisor) { Ok(()) } else { Err(ConfigFault::Divisible { field, found, of, divisor }) }
 }

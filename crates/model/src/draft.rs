@@ -2,6 +2,8 @@
 
 mod config;
 mod folder;
+mod kind;
+mod model;
 #[cfg(test)]
 mod tests;
 
@@ -10,73 +12,11 @@ use std::path::Path;
 use crate::checkpoint::{CONFIG, Checkpoint};
 use crate::decoder::{Decoder, LoadOptions};
 use crate::error::{ModelError, Result};
-use crate::exits::AtExit;
-use crate::forward::{Depth, Output, Segment, Workspace};
 use config::Probe;
 pub use config::{DraftConfig, DraftFault, TargetCard};
 use folder::Folder;
-
-/// What a drafter is, and what it needs of a target.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DraftKind {
-    /// Any model of the target's vocabulary.
-    Independent,
-    /// A model with several exits (S2D), for any target of its vocabulary.
-    Sorted,
-    /// One layer over the target's hidden states: committed positions are known by [`Decoder::append_states`], by them
-    /// alone or beside their tokens; the root and what is drafted below it by their tokens.
-    Edd {
-        /// Its only target.
-        target: TargetCard,
-        /// The layer of the target, counted from 1, after which the hidden states are read.
-        tapped_layer: usize,
-        /// Whether it reads the tokens of committed positions too.
-        tokens_beside_states: bool,
-    },
-    /// One layer on top of the target's first ones, run over tokens.
-    EarlyExit {
-        /// Its only target.
-        target: TargetCard,
-        /// Layers that are the target's own.
-        shared_layers: usize,
-    },
-}
-
-impl DraftKind {
-    /// The name of the kind: `independent`, `sorted`, `edd` or `early-exit`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Independent => "independent",
-            Self::Sorted => "sorted",
-            Self::Edd { .. } => "edd",
-            Self::EarlyExit { .. } => "early-exit",
-        }
-    }
-
-    /// The only target that it serves; none if it serves any of its vocabulary.
-    pub fn target(&self) -> Option<&TargetCard> {
-        match self {
-            Self::Independent | Self::Sorted => None,
-            Self::Edd { target, .. } | Self::EarlyExit { target, .. } => Some(target),
-        }
-    }
-
-    /// The layer of the target, counted from 1, whose hidden states it reads; none if it reads tokens alone.
-    pub fn tapped_layer(&self) -> Option<usize> {
-        match self {
-            Self::Edd { tapped_layer, .. } => Some(*tapped_layer),
-            _ => None,
-        }
-    }
-}
-
-/// A drafter ready to run.
-pub struct DraftModel {
-    decoder: Decoder,
-    kind: DraftKind,
-    /// Layers, counted from 1 and rising, after which rows may leave; the last is the decoder's last.
-    exits: Vec<usize>,
-}
+pub use kind::DraftKind;
+pub use model::DraftModel;
 
 impl DraftModel {
     /// Loads the drafter in a folder, of whatever kind its `config.json` says it is. `target` is the folder of the model
@@ -127,44 +67,6 @@ impl DraftModel {
         let options = LoadOptions { layers: exits.last().copied(), ..*options };
         let decoder = Decoder::load_with_progress(checkpoint, &options, progress)?;
         Ok(Self { decoder, kind, exits })
-    }
-
-    /// What it is.
-    pub fn kind(&self) -> &DraftKind {
-        &self.kind
-    }
-
-    /// The model itself: caches come from here.
-    pub fn decoder(&self) -> &Decoder {
-        &self.decoder
-    }
-
-    /// The model without what is known of it.
-    pub fn into_decoder(self) -> Decoder {
-        self.decoder
-    }
-
-    /// The layers, counted from 1 and rising, after which rows may leave: at least one.
-    pub fn exits(&self) -> &[usize] {
-        &self.exits
-    }
-
-    /// Runs rows and appends them to their caches' tails. Where there are several exits, rows that want logits run on from
-    /// one to the next as long as `goes_on` says so; see [`Decoder::forward_exits`]. Tap 0 is the residual stream where
-    /// each row that wanted logits left.
-    ///
-    /// # Errors
-    /// As for [`Decoder::forward`].
-    pub fn forward<'w>(
-        &self,
-        work: &'w mut Workspace,
-        segments: &mut [Segment<'_>],
-        goes_on: impl FnMut(AtExit<'_>) -> bool,
-    ) -> Result<Output<'w>> {
-        match &self.exits[..] {
-            [_] => self.decoder.forward(work, segments, Depth { exit_after: None, taps: &self.exits }),
-            exits => self.decoder.forward_exits(work, segments, exits, goes_on),
-        }
     }
 }
 

@@ -9,8 +9,10 @@ use std::collections::BTreeSet;
 
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
-use crate::forward::{Output, ROWS_MAX, Row, Segment, Workspace, check_rows};
+use crate::forward::{Output, check_rows};
 use crate::pass::{Pass, Placed, sized};
+use crate::rows::{ROWS_MAX, Row, Segment};
+use crate::workspace::Workspace;
 
 /// A row that has reached an exit, but not the last.
 #[derive(Clone, Copy, Debug)]

@@ -8,121 +8,9 @@ use std::time::Duration;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
-use crate::kernels::Kernels;
-use crate::kv_cache::KvCache;
-use crate::pass::{Buffers, Pass, Placed, sized};
-use crate::team::Team;
-
-/// Most rows of one forward pass over all segments.
-pub const ROWS_MAX: usize = 4096;
-
-/// A row to run: a token and the tail row it follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The token.
-    pub token: u32,
-    /// An earlier row of the cache's tail; none for a child of the last committed token.
-    pub parent: Option<usize>,
-}
-
-impl Row {
-    /// Rows of a chain that begins right after the cache's committed tokens and its `tail` rows (a chain itself).
-    pub fn chain(tokens: &[u32], tail: usize) -> Vec<Self> {
-        tokens.iter().enumerate().map(|(i, &token)| Self { token, parent: (tail + i).checked_sub(1) }).collect()
-    }
-}
-
-/// Which rows of a segment want logits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Logits {
-    /// None: a prefill.
-    None,
-    /// So many rows, the last ones: where a text goes on, or a tree below it.
-    Last(usize),
-    /// Every row.
-    All,
-}
-
-impl Logits {
-    /// How many of `rows` rows, the last ones, want logits.
-    pub(crate) fn wanted(self, rows: usize) -> usize {
-        match self {
-            Self::None => 0,
-            Self::Last(count) => count.min(rows),
-            Self::All => rows,
-        }
-    }
-}
-
-/// Rows of one sequence.
-pub struct Segment<'a> {
-    /// Its cache; the rows are appended to the tail.
-    pub cache: &'a mut KvCache,
-    /// The rows, parents first.
-    pub rows: &'a [Row],
-    /// Which of them want logits.
-    pub logits: Logits,
-}
-
-/// How deep to run, and which hidden states to hand out.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Depth<'a> {
-    /// Leave after this many layers, through the final norm and the head; all layers when none.
-    pub exit_after: Option<usize>,
-    /// Layers (counted from 1) after which the residual stream is recorded for every row.
-    pub taps: &'a [usize],
-}
-
-/// Threads and buffers of one engine.
-pub struct Workspace {
-    pub(crate) team: Team,
-    pub(crate) kernels: &'static Kernels,
-    pub(crate) buffers: Buffers,
-    /// How long the last pass waited for others of the team.
-    pub(crate) waited: Duration,
-}
-
-impl Workspace {
-    /// A workspace of `threads` threads of its own (at least one, the caller's) with the fastest kernels of this
-    /// processor.
-    pub fn new(threads: usize) -> Self {
-        Self::of_team(&Team::new(threads))
-    }
-
-    /// The same on threads that other workspaces share.
-    pub fn of_team(team: &Team) -> Self {
-        Self { team: team.clone(), kernels: Kernels::detect(), buffers: Buffers::default(), waited: Duration::ZERO }
-    }
-
-    /// As [`Self::new`], with the kernels of the instruction set `name` (`avx512`, `avx2`, `portable`), if this
-    /// processor has it.
-    pub fn with_instruction_set(threads: usize, name: &str) -> Option<Self> {
-        let kernels = Kernels::available().into_iter().find(|k| k.name == name)?;
-        Some(Self { kernels, ..Self::new(threads) })
-    }
-
-    /// The instruction sets of this processor, the fastest first.
-    pub fn instruction_sets() -> Vec<&'static str> {
-        Kernels::available().iter().map(|k| k.name).collect()
-    }
-
-    /// The instruction set in use.
-    pub fn instruction_set(&self) -> &'static str {
-        self.kernels.name
-    }
-
-    /// What a pass of `decoder` left behind.
-    pub(crate) fn output(&self, decoder: &Decoder, starts: Vec<(usize, usize)>, taps: usize) -> Output<'_> {
-        let Buffers { logits, taps: tapped, .. } = &self.buffers;
-        let ModelConfig { vocab, hidden, .. } = *decoder.config();
-        Output { vocab, hidden, starts, logits, taps: &tapped[..taps], waited: self.waited }
-    }
-
-    /// Threads in use.
-    pub fn threads(&self) -> usize {
-        self.team.threads()
-    }
-}
+use crate::pass::{Pass, Placed, sized};
+use crate::rows::{Depth, ROWS_MAX, Segment};
+use crate::workspace::{Buffers, Workspace};
 
 /// The result of a forward pass, borrowed from its workspace.
 pub struct Output<'w> {
@@ -133,6 +21,15 @@ pub struct Output<'w> {
     logits: &'w [f32],
     taps: &'w [Vec<f32>],
     waited: Duration,
+}
+
+impl Workspace {
+    /// What a pass of `decoder` left behind.
+    pub(crate) fn output(&self, decoder: &Decoder, starts: Vec<(usize, usize)>, taps: usize) -> Output<'_> {
+        let Buffers { logits, taps: tapped, .. } = &self.buffers;
+        let ModelConfig { vocab, hidden, .. } = *decoder.config();
+        Output { vocab, hidden, starts, logits, taps: &tapped[..taps], waited: self.waited }
+    }
 }
 
 impl Output<'_> {

@@ -8,7 +8,9 @@
 //! Keys and values depend on the tokens up to theirs and on nothing else, to the bit, so sequences that begin alike share
 //! the blocks of their common beginning.
 
+mod block;
 mod block_pool;
+mod fault;
 mod ledger;
 mod memory;
 mod prefixes;
@@ -19,15 +21,14 @@ use std::ops::Range;
 
 use crate::error::ModelError;
 
+pub use block::BLOCK;
 pub use block_pool::BlockPool;
-pub use ledger::{BlockCounts, PoolFault};
+pub use fault::PoolFault;
+pub use ledger::BlockCounts;
 pub(crate) use memory::{CacheShape, LayerCache};
 
 use ledger::{Lease, Ledger};
 use prefixes::Part;
-
-/// Positions of one block.
-pub const BLOCK: usize = 64;
 
 /// What is known of the row in a slot.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,23 @@ pub struct KvCache {
     slots: Vec<Slot>,
     /// So many blocks, the first ones, are known to the pool and may be shared.
     published: usize,
+}
+
+impl BlockPool {
+    /// A cache for a sequence that has `positions` at most, its tail included, or the model's context. All blocks that it
+    /// may need are promised to it. It begins with the longest known beginning of `text`: [`KvCache::committed`] says how
+    /// much that is.
+    ///
+    /// # Errors
+    /// [`PoolFault`] when so many blocks cannot be promised, even without the prefixes that linger.
+    pub fn open(&self, positions: usize, text: &[u32]) -> Result<KvCache, PoolFault> {
+        let limit = positions.min(self.memory().shape().context);
+        let text = text.get(..limit).unwrap_or(text);
+        let (lease, part) = self.ledger().open(limit.div_ceil(BLOCK), text)?;
+        let mut cache = KvCache::new(self.clone(), lease, limit);
+        cache.begin(text, part)?;
+        Ok(cache)
+    }
 }
 
 impl KvCache {

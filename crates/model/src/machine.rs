@@ -4,8 +4,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use crate::forward::Workspace;
 use crate::kernels::{CHAINS, LANES};
+use crate::workspace::Workspace;
 
 /// Repetitions of a measurement; the best counts, since nothing makes a machine faster than it is.
 const RUNS: usize = 7;

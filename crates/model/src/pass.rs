@@ -4,34 +4,13 @@ use crate::activation::gated;
 use crate::attention::{Context, Task};
 use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer, Projection};
 use crate::disjoint::Disjoint;
-use crate::forward::{Segment, Workspace};
 use crate::kernels::Kernels;
 use crate::kv_cache::{Beside, KvCache, LayerCache, Run};
 use crate::linear::PANEL;
 use crate::pool::Pool;
+use crate::rows::Segment;
 use crate::team::Turn;
-
-/// Row-major buffers, grown on demand and kept.
-#[derive(Default)]
-pub(crate) struct Buffers {
-    /// The residual stream (rows, hidden).
-    pub(crate) x: Vec<f32>,
-    /// A normalised input (rows, hidden).
-    pub(crate) normed: Vec<f32>,
-    /// Queries, keys and values (rows, (heads + 2 kv_heads) * head_dim).
-    pub(crate) qkv: Vec<f32>,
-    /// Attention's result (rows, heads * head_dim).
-    pub(crate) attended: Vec<f32>,
-    /// The feed-forward's inner activations (rows, ffn).
-    pub(crate) inner: Vec<f32>,
-    /// cos and sin (rows, rotary_dim / 2) each.
-    pub(crate) cos: Vec<f32>,
-    pub(crate) sin: Vec<f32>,
-    /// (rows that want some, vocab)
-    pub(crate) logits: Vec<f32>,
-    /// Of each tap (rows, hidden).
-    pub(crate) taps: Vec<Vec<f32>>,
-}
+use crate::workspace::{Buffers, Workspace};
 
 /// Where the rows of one sequence stand, the same in all layers.
 pub(crate) struct Placed {

@@ -3,9 +3,10 @@
 
 use crate::decoder::{Decoder, Layer};
 use crate::error::{ModelError, Result};
-use crate::forward::{Workspace, check_rows};
+use crate::forward::check_rows;
 use crate::kv_cache::{KvCache, LayerCache};
 use crate::pass::{Pass, Placed, sized};
+use crate::workspace::Workspace;
 
 /// Hidden states of one sequence.
 pub struct States<'a> {

@@ -36,10 +36,11 @@ impl fmt::Display for Bytes {
 }
 
 impl Bytes {
-    /// The budget that was given; without one as much as is wanted, but at most half of the memory that this machine can
-    /// spare at present, as far as it tells.
-    pub fn budget(given: Option<Self>, wanted: Self) -> Self {
+    /// The budget that was given for keys and values; without one enough for so many sequences of `longest` bytes each,
+    /// but at most half of the memory that this machine can spare at present, as far as it tells.
+    pub fn budget(given: Option<Self>, sequences: usize, Self(longest): Self) -> Self {
         given.unwrap_or_else(|| {
+            let wanted = Self(longest.saturating_mul(sequences));
             let told = std::fs::read_to_string("/proc/meminfo").ok();
             wanted.spared(told.as_deref().and_then(|told| Self::told(told, "MemAvailable:")))
         })
@@ -98,6 +99,6 @@ mod tests {
         for (available, budget) in cases {
             assert_eq!(wanted.spared(available), budget);
         }
-        assert_eq!(Bytes::budget(Some(Bytes(7)), wanted), Bytes(7));
+        assert_eq!(Bytes::budget(Some(Bytes(7)), 2, wanted), Bytes(7));
     }
 }

@@ -1,7 +1,7 @@
 //! What a round sends to the verifier, and how it is accepted.
 
-use crate::accept::{Walk, accept, accept_drawn};
-use crate::{DrawnTree, LogitsError, Sampler, Tree, UniformError};
+use crate::accept::{AcceptError, Walk, accept, accept_drawn};
+use crate::{DrawnTree, Sampler, Tree};
 
 /// A tree to be verified. Either way an empty one asks for one token of the target's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,17 +10,6 @@ pub enum CandidateTree {
     Ranked(Tree),
     /// Tokens that were drawn, for rejection acceptance.
     Drawn(DrawnTree),
-}
-
-/// Why nothing could be accepted.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum AcceptError {
-    /// The target's logits allow no decision.
-    #[error(transparent)]
-    Logits(#[from] LogitsError),
-    /// A uniform draw cannot be used.
-    #[error(transparent)]
-    Draw(#[from] UniformError),
 }
 
 impl CandidateTree {
@@ -82,7 +71,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::{Acceptance, Distribution, Penalties, Sampling, Shaping, Side, Token};
+    use crate::{Acceptance, Distribution, LogitsError, Penalties, Sampling, Shaping, Side, Token};
 
     const PROMPT: [Token; 3] = [1, 1, 1];
 

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use crate::Token;
 use crate::numeric::{self, LogitsError, Scale, Softmax};
 use crate::select;
+use crate::shape::Shape;
 
 /// Why a distribution was refused.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -23,15 +24,6 @@ pub enum CandidateError {
         /// The prediction.
         prob: f64,
     },
-}
-
-/// The shape of a draft distribution `q` over the whole vocabulary.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shape {
-    /// The greatest probability of `q`.
-    pub confidence: f64,
-    /// Entropy of `q` in nats.
-    pub entropy: f64,
 }
 
 /// The best tokens of one draft distribution, best first, with the shape of the whole.

@@ -36,7 +36,9 @@ mod ranking;
 mod sampler;
 mod sampling;
 mod select;
+mod shape;
 mod shaping;
+mod split_mix;
 mod stop_strings;
 mod support;
 #[cfg(test)]
@@ -48,12 +50,12 @@ mod uniforms;
 mod visibility;
 
 pub use accept::{
-    DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, Walk, accept, accept_by_rejection,
+    AcceptError, DRAWN_TREES_MAX, DrawnTree, DrawnTreeError, LawError, RejectionLaw, Walk, accept, accept_by_rejection,
     accept_drawn, arg_max, round_law, walk, winner,
 };
 pub use acceptance::{Acceptance, UnknownAcceptance};
-pub use candidate_tree::{AcceptError, CandidateTree};
-pub use candidates::{CandidateError, Candidates, Shape};
+pub use candidate_tree::CandidateTree;
+pub use candidates::{CandidateError, Candidates};
 pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve, PassLoad, RoundTime};
 pub use distribution::{Distribution, DistributionError, PROBABILITY_SUM_SLACK};
 pub use draft::{Draft, Expansion};
@@ -73,10 +75,10 @@ pub use policy::{
 };
 pub use ranking::rank_with_noise;
 pub use sampler::Sampler;
-pub use sampling::{Sampling, SamplingError};
-pub use shaping::{
-    ADDITIVE_PENALTY_RANGE, LOGIT_BIAS_MAX, LOGIT_BIASES_MAX, Penalties, REPETITION_PENALTY_RANGE, Shaping,
-};
+pub use sampling::{LOGIT_BIAS_MAX, LOGIT_BIASES_MAX, Sampling, SamplingError};
+pub use shape::Shape;
+pub use shaping::{ADDITIVE_PENALTY_RANGE, Penalties, REPETITION_PENALTY_RANGE, Shaping};
+pub use split_mix::SplitMix64;
 pub use stop_strings::{STOP_STRING_BYTES_MAX, STOP_STRINGS_MAX, StopScanner, StopStringError, StopStrings};
 pub use tree::{MAX_TREE_NODES, Node, Tree, TreeBounds, TreeFault};
 pub use tuner::{THRESHOLD_GRID, ThresholdTuner, TunerRun};

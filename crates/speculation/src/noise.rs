@@ -6,9 +6,7 @@
 //! mathematics library, so its bits do not depend on the machine.
 
 use crate::Token;
-
-/// The odd fraction of the golden ratio by which SplitMix64 steps its counter.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+use crate::split_mix::SplitMix64;
 
 /// Bits of a hash that become the uniform number.
 const KEPT_BITS: usize = 52;
@@ -65,8 +63,8 @@ pub struct Gumbel {
 impl Gumbel {
     /// The noise at absolute `position` under the request's `seed`.
     pub fn new(seed: u64, position: u64) -> Self {
-        let seed = mix(seed.wrapping_add(GOLDEN));
-        Self { key: mix(seed ^ position.wrapping_mul(GOLDEN)) }
+        let seed = SplitMix64::mix(seed.wrapping_add(SplitMix64::GOLDEN));
+        Self { key: SplitMix64::mix(seed ^ position.wrapping_mul(SplitMix64::GOLDEN)) }
     }
 
     /// The noise of `token`: finite, between about -3.6 and 36.8.
@@ -96,7 +94,7 @@ impl Gumbel {
     /// 64 independent fair bits for `token`.
     #[inline]
     pub(crate) fn bits(&self, token: Token) -> u64 {
-        mix(self.key.wrapping_add((u64::from(token) + 1).wrapping_mul(GOLDEN)))
+        SplitMix64::mix(self.key.wrapping_add((u64::from(token) + 1).wrapping_mul(SplitMix64::GOLDEN)))
     }
 }
 
@@ -146,15 +144,6 @@ fn wait(u: f32, gap: f32) -> f32 {
 #[inline]
 fn leading_ones(bits: u64) -> usize {
     (bits.leading_ones() as usize).min(KEPT_BITS)
-}
-
-/// SplitMix64's finaliser (Stafford's variant 13): every input bit flips every output bit with
-/// probability close to one half.
-#[inline]
-fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -13,13 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::{SamplingError, Token};
-
-/// The most tokens that one request may bias.
-pub const LOGIT_BIASES_MAX: usize = 1024;
-
-/// A bias is between minus this and this.
-pub const LOGIT_BIAS_MAX: f64 = 100.0;
+use crate::Token;
+use crate::sampling::{LOGIT_BIAS_MAX, LOGIT_BIASES_MAX, SamplingError};
 
 /// A repetition penalty is at least the first and at most the second.
 pub const REPETITION_PENALTY_RANGE: (f64, f64) = (0.01, 100.0);

@@ -28,8 +28,15 @@ pub struct Detokenizer {
     given: String,
 }
 
+impl Tokenizer {
+    /// Turns tokens into text one by one.
+    pub fn decoder(&self) -> Detokenizer {
+        Detokenizer::new(self.clone())
+    }
+}
+
 impl Detokenizer {
-    pub(crate) fn new(tokenizer: Tokenizer) -> Self {
+    fn new(tokenizer: Tokenizer) -> Self {
         Self { tokenizer, window: Vec::new(), settled: 0, given: String::new() }
     }
 

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use espalier_speculation::Token;
 
 use crate::chat::{ChatTemplate, Message};
-use crate::detokenizer::Detokenizer;
 use crate::error::{Result, TextError};
 use crate::fingerprint::fingerprint;
 use crate::parts::Parts;
@@ -105,11 +104,6 @@ impl Tokenizer {
             .tokenizer
             .decode(tokens, true)
             .map_err(|fault| TextError::Decode { tokens: tokens.len(), fault: fault.to_string() })
-    }
-
-    /// Turns tokens into text one by one.
-    pub fn decoder(&self) -> Detokenizer {
-        Detokenizer::new(self.clone())
     }
 
     /// Whether a token adds anything to a text: it is known and not special.

@@ -15,9 +15,6 @@ use crate::recipe::OptimiserOptions;
 use kernels::Descent;
 pub(crate) use schedule::Schedule;
 
-/// Keeps the quotient finite where the mean of squares is 0.
-const EPSILON: f64 = 1e-8;
-
 /// The gradients of one step, summed over its batches.
 #[derive(Debug, Default)]
 pub(crate) struct Gradients {
@@ -117,6 +114,7 @@ mod tests {
 
     use candle_core::{DType, Device};
 
+    use super::kernels::EPSILON;
     use super::*;
     use crate::nn::{Scope, Start};
 

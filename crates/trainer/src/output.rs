@@ -5,10 +5,11 @@ pub(crate) mod config;
 pub(crate) mod curve;
 mod folder;
 mod log;
+mod summary;
 mod tensors;
 
-pub use folder::Summary;
 pub(crate) use folder::{occupied, save};
 pub(crate) use log::Log;
 pub use log::{Entry, ExitScore, Validation};
+pub use summary::Summary;
 pub(crate) use tensors::{Archive, write_tensors};

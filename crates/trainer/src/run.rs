@@ -23,7 +23,7 @@ use crate::output::{self, Entry, Log, Summary};
 use crate::random::{Draws, Purpose};
 use crate::recipe::{Options, Recipe, THREADS_MAX};
 
-use state::{Progress, State};
+use state::{Note, Progress, State};
 
 /// A variable and the value that the environment should give it before the first tensor operation of a process that
 /// trains.
@@ -59,7 +59,7 @@ pub fn train(recipe: &Recipe, out: &Path, observer: &mut dyn Observer, stop: &At
         let folder = out.to_owned();
         return Err(TrainError::Occupied { folder, what });
     }
-    in_pool(recipe.options.threads, || Run::new(recipe.clone(), out, (observer, stop))?.go())
+    in_pool(recipe.options.threads, || Run::new(recipe.clone(), out, Watch { observer, stop })?.go())
 }
 
 /// Goes on with an interrupted run as if it had never been interrupted: the result is the same to the bit.
@@ -68,9 +68,9 @@ pub fn train(recipe: &Recipe, out: &Path, observer: &mut dyn Observer, stop: &At
 /// As for [`train`]; and a folder without an unfinished run, or text that is no longer what it was.
 pub fn resume(out: &Path, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Outcome> {
     let state = State::open(out)?;
-    state.recipe.check()?;
-    in_pool(state.recipe.options.threads, || {
-        let mut run = Run::new(state.recipe.clone(), out, (observer, stop))?;
+    state.recipe().check()?;
+    in_pool(state.recipe().options.threads, || {
+        let mut run = Run::new(state.recipe().clone(), out, Watch { observer, stop })?;
         run.restore(state)?;
         run.go()
     })
@@ -80,6 +80,12 @@ pub fn resume(out: &Path, observer: &mut dyn Observer, stop: &AtomicBool) -> Res
 fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.map_err(candle_core::Error::wrap)?.install(work)
+}
+
+/// Who hears of a run, and where it is told to stop.
+struct Watch<'a> {
+    observer: &'a mut dyn Observer,
+    stop: &'a AtomicBool,
 }
 
 /// Everything in motion.
@@ -103,7 +109,8 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// A run before its first step.
-    fn new(recipe: Recipe, out: &Path, (observer, stop): (&'a mut dyn Observer, &'a AtomicBool)) -> Result<Self> {
+    fn new(recipe: Recipe, out: &Path, watch: Watch<'a>) -> Result<Self> {
+        let Watch { observer, stop } = watch;
         let (data, options) = (&recipe.data, &recipe.options);
         let texts = Texts::read(data, &Voice::of(recipe.method.origin())?, options.seed)?;
         let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: options.seed, length: data.length };
@@ -146,6 +153,35 @@ impl<'a> Run<'a> {
                 self.save()?;
             }
         }
+    }
+
+    /// Takes up a run where its checkpoint left it.
+    fn restore(&mut self, state: State) -> Result<()> {
+        state.check_text(&self.fingerprint)?;
+        state.load(self.objective.params(), &mut self.optimiser)?;
+        let progress = state.into_progress();
+        self.log = state::read_log(&self.out, progress.step)?;
+        self.progress = progress;
+        Ok(())
+    }
+
+    /// Writes log, curve and checkpoint, the checkpoint last: the others are never behind it.
+    fn save(&mut self) -> Result<()> {
+        state::write_log(&self.out, &self.log)?;
+        state::write(&self.out, self.objective.params(), &self.optimiser, &self.note())?;
+        self.progress.saved = Some(self.progress.step);
+        self.observer.saved(self.progress.step);
+        Ok(())
+    }
+
+    fn note(&self) -> Note {
+        let progress = Progress {
+            seconds_before: self.seconds(),
+            tokens_before: self.progress.tokens,
+            saved: Some(self.progress.step),
+            ..self.progress.clone()
+        };
+        Note { recipe: self.recipe.clone(), text_fingerprint: self.fingerprint.clone(), progress }
     }
 
     fn is_told_to_stop(&self) -> bool {

@@ -1,13 +1,13 @@
 //! The frozen target: what it computes for a batch, and what names it.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use espalier_model::{
     Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Output, Row, Segment, States, TargetCard, Workspace,
     fingerprint,
 };
 use espalier_text::Tokenizer;
+use parking_lot::Mutex;
 
 use crate::data::{Batch, Span};
 use crate::error::{Result, TrainError};
@@ -50,7 +50,7 @@ impl Target {
         for spans in passes(batch.spans()) {
             pass.run(batch, spans, &mut seen)?;
         }
-        self.idle().push(pass.work);
+        self.idle.lock().push(pass.work);
         Ok(seen)
     }
 
@@ -72,7 +72,7 @@ impl Target {
                 first = end;
             }
         }
-        self.idle().push(pass.work);
+        self.idle.lock().push(pass.work);
         Ok(seen)
     }
 
@@ -83,13 +83,8 @@ impl Target {
     }
 
     fn workspace(&self) -> Workspace {
-        let idle = self.idle().pop();
+        let idle = self.idle.lock().pop();
         idle.unwrap_or_else(|| Workspace::new(1))
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Workspace>> {
-        // Whoever panicked held a workspace, not the list of them.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,11 @@
 //! When rows leave a drafter with several exits.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_model::{DraftKind, DraftModel};
 use espalier_speculation::{ExitError, ExitThresholds, LogitsError, Logprobs, ThresholdTuner, TunerRun, arg_max};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Config;
 
@@ -120,9 +121,8 @@ impl Tuning {
     }
 }
 
-/// A tuner that whoever panicked left whole.
-fn locked(tuner: &Mutex<ThresholdTuner>) -> std::sync::MutexGuard<'_, ThresholdTuner> {
-    tuner.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(tuner: &Mutex<ThresholdTuner>) -> MutexGuard<'_, ThresholdTuner> {
+    tuner.lock()
 }
 
 /// The greatest probability of the distribution, at temperature 1.

@@ -15,8 +15,9 @@ impl Memory {
     /// As much as was given, or enough for all sequences at their longest, if the machine can spare it.
     pub(crate) fn new(model: &DraftModel, config: &Config) -> Result<Self, ModelError> {
         let decoder = model.decoder();
-        let longest = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max.get()));
-        Ok(Self(decoder.block_pool(Bytes::budget(config.kv_memory, longest).0)?))
+        let longest = Bytes(decoder.context_bytes());
+        let budget = Bytes::budget(config.kv_memory, config.sequences_max.get(), longest);
+        Ok(Self(decoder.block_pool(budget.0)?))
     }
 
     pub(crate) fn blocks(&self) -> &BlockPool {

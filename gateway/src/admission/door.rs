@@ -1,8 +1,9 @@
 //! Where requests come in and wait.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use espalier_service_kit::Deadline;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -20,12 +21,12 @@ impl Door {
 
     /// The requests inside and before the door.
     pub(crate) fn occupancy(&self) -> Occupancy {
-        self.admission().occupancy()
+        self.0.lock().occupancy()
     }
 
     /// Requests that may be inside at once.
     pub(crate) fn running_max(&self) -> usize {
-        self.admission().limits.running
+        self.0.lock().limits.running
     }
 
     /// A place, at once or after a while, or why there is none: that is said at once. Whoever stops waiting has left the
@@ -33,7 +34,7 @@ impl Door {
     pub(crate) async fn enter(self: &Arc<Self>, client: Client, deadline: Option<Deadline>) -> Result<Place, Refusal> {
         let turn = Arc::new(Notify::new());
         let remaining = deadline.map(Deadline::remaining);
-        let decision = self.admission().ask(client, remaining, Arc::clone(&turn));
+        let decision = self.0.lock().ask(client, remaining, Arc::clone(&turn));
         match decision {
             Decision::Run => {}
             Decision::Refuse(refusal) => return Err(refusal),
@@ -47,14 +48,9 @@ impl Door {
     }
 
     fn pass_on(&self) {
-        if let Some(turn) = self.admission().pass_on() {
+        if let Some(turn) = self.0.lock().pass_on() {
             turn.notify_one();
         }
-    }
-
-    /// The bookkeeping, which whoever panicked left whole.
-    fn admission(&self) -> MutexGuard<'_, Admission<Arc<Notify>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,7 +64,7 @@ struct Waiting<'d> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket else { return };
-        let was_waiting = self.door.admission().leave(ticket);
+        let was_waiting = self.door.0.lock().leave(ticket);
         if !was_waiting {
             // It was given a place and never learned of it.
             self.door.pass_on();
@@ -85,7 +81,7 @@ pub(crate) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.door.admission().note_service(self.since.elapsed());
+        self.door.0.lock().note_service(self.since.elapsed());
         self.door.pass_on();
     }
 }

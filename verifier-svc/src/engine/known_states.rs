@@ -4,10 +4,11 @@
 //! those of every position too: it can share what both are known of.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use espalier_proto::{HiddenStates, Tap};
 use espalier_speculation::Token;
+use parking_lot::{Mutex, MutexGuard};
 
 /// The most memory for them. Of a longer text its beginning is kept; those kept longest make room.
 const BYTES_MAX: usize = 64 << 20;
@@ -58,8 +59,7 @@ impl KnownStates {
     }
 
     fn lock(&self) -> MutexGuard<'_, Texts> {
-        // Whoever panicked left texts with their states.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

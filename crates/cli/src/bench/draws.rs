@@ -1,31 +1,25 @@
 //! Random numbers that a seed decides.
 
-/// Draws that a number decides (SplitMix64).
-pub(super) struct Draws(u64);
+use espalier_speculation::SplitMix64;
+
+/// Draws that a number decides.
+pub(super) struct Draws(SplitMix64);
 
 impl Draws {
     pub(super) fn new(seed: u64) -> Self {
         // Neighbouring seeds start far apart in the sequence.
-        Self(seed.wrapping_mul(0xd134_2543_de82_ef95))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        Self(SplitMix64::new(seed.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 
     /// An index below `bound`, all alike but for one part in 2^64.
     pub(super) fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+        ((u128::from(self.0.next_u64()) * bound as u128) >> 64) as usize
     }
 
     /// A number above 0 and at most 1.
     pub(super) fn share(&mut self) -> f64 {
         const STEPS: u64 = 1 << 53;
-        ((self.next() % STEPS) + 1) as f64 / STEPS as f64
+        ((self.0.next_u64() % STEPS) + 1) as f64 / STEPS as f64
     }
 }
 

@@ -1,8 +1,9 @@
 //! Which rotary embedding a configuration asks for.
 
+use super::checks::{self, in_range};
+use super::family::Family;
 use super::fault::ConfigFault;
 use super::raw::{RawConfig, RawRope};
-use super::{Family, in_range};
 
 /// A rotary position embedding: how many dimensions of a head turn, and how fast.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +72,7 @@ impl RopeScaling {
 const THETA_MIN: f64 = 1.001;
 const THETA_MAX: f64 = 1e15;
 const FACTOR_MAX: f64 = 1e6;
-const CONTEXT_MAX: f64 = super::CONTEXT_MAX as f64;
+const CONTEXT_MAX: f64 = checks::CONTEXT_MAX as f64;
 
 pub(super) fn parse(
     raw: &RawConfig,

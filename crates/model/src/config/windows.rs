@@ -1,8 +1,9 @@
 //! Which layers attend through a sliding window.
 
+use super::checks::{CONTEXT_MAX, dimension};
+use super::family::Family;
 use super::fault::ConfigFault;
 use super::raw::RawConfig;
-use super::{CONTEXT_MAX, Family, dimension};
 
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";

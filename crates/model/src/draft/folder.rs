@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::config::{DraftConfig, DraftFault, TargetCard};
-use super::{DraftKind, DraftModel};
+use super::kind::DraftKind;
+use super::model::DraftModel;
 use crate::checkpoint::Checkpoint;
 use crate::config::ModelConfig;
 use crate::decoder::{Decoder, LoadOptions};

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::forward::{Logits, Row};
+use crate::rows::{Depth, Logits, Row, Segment};
 use crate::states::States;
+use crate::workspace::Workspace;
 
 /// The folder of a small target of four layers, with a head of its own.
 fn target() -> PathBuf {

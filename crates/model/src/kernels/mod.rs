@@ -12,8 +12,7 @@ mod x86;
 
 pub(crate) use elementwise::CHAINS;
 use portable::Portable;
-pub(crate) use simd::LANES;
-pub(crate) use tile::Product;
+pub(crate) use simd::{LANES, Product};
 #[cfg(target_arch = "x86_64")]
 use x86::{Avx2, Avx512};
 

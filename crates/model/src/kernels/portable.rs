@@ -1,7 +1,7 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
-use super::simd::{LANES, Simd};
-use super::tile::{Product, Weight, register_tile};
+use super::simd::{LANES, Product, Simd, Weight};
+use super::tile::register_tile;
 
 /// Arrays of sixteen that the compiler turns into whatever vectors the target has.
 #[derive(Clone, Copy)]

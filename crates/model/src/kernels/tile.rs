@@ -5,57 +5,7 @@
 //! scores (a block of keys, transposed) and the weighted sum of values (a block of values) alike. Each lane adds its
 //! products in the order of `i`, whatever the number of rows: this is where batch invariance comes from.
 
-use super::simd::{LANES, Simd};
-
-/// What a product reads and writes. `x`: rows of `x_stride` elements; `w`: for each of `depth` inputs (`w_stride`
-/// elements apart) pairs of vectors (`pair_stride` elements apart), `vectors` in all; `acc`: rows of `acc_stride`
-/// elements.
-#[derive(Clone, Copy)]
-pub(crate) struct Product<W> {
-    pub(crate) x: *const f32,
-    pub(crate) x_stride: usize,
-    pub(crate) rows: usize,
-    pub(crate) w: *const W,
-    pub(crate) w_stride: usize,
-    pub(crate) pair_stride: usize,
-    pub(crate) depth: usize,
-    pub(crate) vectors: usize,
-    pub(crate) acc: *mut f32,
-    pub(crate) acc_stride: usize,
-}
-
-/// A stored weight: how two vectors of it become `f32` lanes.
-pub(crate) trait Weight: Copy + 'static {
-    /// Whether vectors come in pairs only.
-    const PAIRED: bool;
-
-    /// One vector from memory, or two: the second is unspecified unless `both`.
-    unsafe fn load<S: Simd>(from: *const Self, both: bool) -> (S::V, S::V);
-}
-
-impl Weight for f32 {
-    const PAIRED: bool = false;
-
-    #[inline(always)]
-    unsafe fn load<S: Simd>(from: *const Self, both: bool) -> (S::V, S::V) {
-        // SAFETY: the caller gives LANES readable elements, twice as many for `both`.
-        unsafe {
-            let first = S::load(from);
-            (first, if both { S::load(from.add(LANES)) } else { first })
-        }
-    }
-}
-
-/// bf16, interleaved in groups of 32.
-impl Weight for u16 {
-    const PAIRED: bool = true;
-
-    #[inline(always)]
-    unsafe fn load<S: Simd>(from: *const Self, _both: bool) -> (S::V, S::V) {
-        // SAFETY: the caller gives 2 * LANES readable elements.
-        unsafe { S::load_bf16_pair(from) }
-    }
-}
+use super::simd::{LANES, Product, Simd, Weight};
 
 /// How far ahead of its use a weight is asked for: several rows take long enough over each weight that the processor's
 /// own prefetcher falls behind memory.

@@ -6,8 +6,8 @@
 
 use std::arch::x86_64::*;
 
-use super::simd::Simd;
-use super::tile::{Product, Weight, register_tile};
+use super::simd::{Product, Simd, Weight};
+use super::tile::register_tile;
 
 /// One 512-bit register a vector.
 #[derive(Clone, Copy)]

@@ -1,10 +1,11 @@
 //! The blocks that the caches of one model share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use super::ledger::{BlockCounts, Ledger, PoolFault};
+use parking_lot::{Mutex, MutexGuard};
+
+use super::ledger::{BlockCounts, Ledger};
 use super::memory::{CacheShape, Memory};
-use super::{BLOCK, KvCache};
 use crate::error::{ModelError, Result};
 
 /// Most blocks of a pool, however large its budget is.
@@ -41,21 +42,6 @@ impl BlockPool {
         Self(Arc::new(Inner { memory, ledger: Mutex::new(ledger) }))
     }
 
-    /// A cache for a sequence that has `positions` at most, its tail included, or the model's context. All blocks that it
-    /// may need are promised to it. It begins with the longest known beginning of `text`: [`KvCache::committed`] says how
-    /// much that is.
-    ///
-    /// # Errors
-    /// [`PoolFault`] when so many blocks cannot be promised, even without the prefixes that linger.
-    pub fn open(&self, positions: usize, text: &[u32]) -> Result<KvCache, PoolFault> {
-        let limit = positions.min(self.0.memory.shape().context);
-        let text = text.get(..limit).unwrap_or(text);
-        let (lease, part) = self.ledger().open(limit.div_ceil(BLOCK), text)?;
-        let mut cache = KvCache::new(self.clone(), lease, limit);
-        cache.begin(text, part)?;
-        Ok(cache)
-    }
-
     /// Frees the blocks that nobody holds, which keep prefixes until they are needed.
     pub fn forget_prefixes(&self) {
         self.ledger().forget_prefixes();
@@ -75,9 +61,9 @@ impl BlockPool {
         &self.0.memory
     }
 
-    /// The bookkeeping, which whoever panicked left whole.
+    /// The bookkeeping.
     pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.ledger.lock()
     }
 }
 

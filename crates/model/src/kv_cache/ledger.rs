@@ -7,31 +7,9 @@
 #[cfg(test)]
 mod tests;
 
+use super::block::BlockId;
+use super::fault::PoolFault;
 use super::prefixes::{Found, Part, Prefixes};
-use thiserror::Error;
-
-/// Why a pool cannot promise blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum PoolFault {
-    /// Not at present.
-    #[error("{needed} blocks of KV memory are needed, but {free} of {total} are free")]
-    Full {
-        /// Blocks needed besides those that are shared with others.
-        needed: usize,
-        /// Blocks that nobody holds or was promised.
-        free: usize,
-        /// All blocks.
-        total: usize,
-    },
-    /// Not even if nobody else held any.
-    #[error("{needed} blocks of KV memory are needed, but there are only {total}")]
-    TooSmall {
-        /// Blocks needed.
-        needed: usize,
-        /// All blocks.
-        total: usize,
-    },
-}
 
 /// The blocks of a pool at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,10 +23,6 @@ pub struct BlockCounts {
     /// Those that nobody holds and that keep a prefix until they are needed.
     pub lingering: usize,
 }
-
-/// A block's number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BlockId(pub(super) usize);
 
 /// What one cache holds and may still take. It must be given back by [`Ledger::close`].
 #[derive(Debug, Default)]

@@ -3,8 +3,7 @@
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
-use super::BLOCK;
-use super::ledger::BlockId;
+use super::block::{BLOCK, BlockId};
 use crate::kernels::LANES;
 
 /// Sizes that decide the layout.

@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::BLOCK;
-use super::ledger::BlockId;
+use super::block::{BLOCK, BlockId};
 
 /// Where a block stands: the block before it, and its own tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

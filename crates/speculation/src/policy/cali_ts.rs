@@ -17,8 +17,8 @@
 use super::RoundStart;
 use super::chain::StopTest;
 use super::draws::Draws;
+use super::kind::{ChainKind, chain_depth, max_nodes};
 use super::param::Param;
-use super::registry::{ChainKind, chain_depth, max_nodes};
 use crate::RoundRecord;
 use crate::draft::{Draft, Expansion};
 

@@ -1,8 +1,8 @@
 //! `cape`: a chain with alternatives beside it, the more the less sure the drafter is.
 
 use super::Policy;
+use super::kind::{Kind, depth, general_depth, max_nodes};
 use super::param::Param;
-use super::registry::{Kind, depth, general_depth, max_nodes};
 use crate::Candidates;
 use crate::draft::Draft;
 

@@ -1,8 +1,8 @@
 //! `constant`: a chain of always the same length.
 
 use super::chain::StopTest;
+use super::kind::{ChainKind, LENGTH_MAX, chain_depth, max_nodes};
 use super::param::Param;
-use super::registry::{ChainKind, LENGTH_MAX, chain_depth, max_nodes};
 use crate::draft::Draft;
 
 const K: Param = Param::count("k", 5, (1, LENGTH_MAX), "tokens in the chain");

@@ -1,8 +1,8 @@
 //! `eagle2`: expand a level's best nodes, send the best of all (EAGLE-2's dynamic tree).
 
 use super::Policy;
+use super::kind::{Kind, TOTAL_MAX, WIDTH_MAX, depth, general_depth, max_nodes};
 use super::param::Param;
-use super::registry::{Kind, TOTAL_MAX, WIDTH_MAX, depth, general_depth, max_nodes};
 use crate::draft::Draft;
 
 const TOTAL: Param = Param::count("total", 50, (1, TOTAL_MAX), "nodes sent");

@@ -1,8 +1,8 @@
 //! `heuristic`: a chain that grows while all of it is accepted (Hugging Face's schedule).
 
 use super::chain::StopTest;
+use super::kind::{ChainKind, LENGTH_MAX, chain_depth, max_nodes};
 use super::param::Param;
-use super::registry::{ChainKind, LENGTH_MAX, chain_depth, max_nodes};
 use crate::RoundRecord;
 use crate::draft::Draft;
 

@@ -13,6 +13,7 @@ mod draws;
 mod eagle2;
 mod expected_gain;
 mod heuristic;
+mod kind;
 mod opt_tree;
 mod param;
 mod pct;

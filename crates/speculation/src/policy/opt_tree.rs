@@ -3,8 +3,8 @@
 //! The expected accepted length `E` of a tree is the sum of its nodes' `path_prob`, so the best
 //! tree of n nodes is the n most probable ones. Drafting ends when a level adds too little to `E`.
 
+use super::kind::{Kind, TOTAL_MAX, max_depth, max_nodes};
 use super::param::Param;
-use super::registry::{Kind, TOTAL_MAX, max_depth, max_nodes};
 use super::{Policy, RoundStart};
 use crate::draft::Draft;
 

@@ -3,8 +3,8 @@
 //! Drafting below a node costs `s_d` and spares a verification of cost `s_t` with the node's
 //! `path_prob`: it pays while `s_d - path_prob * s_t <= 0`.
 
+use super::kind::{Kind, WIDTH_MAX, max_depth, max_nodes};
 use super::param::Param;
-use super::registry::{Kind, WIDTH_MAX, max_depth, max_nodes};
 use super::{Policy, RoundStart};
 use crate::draft::Draft;
 

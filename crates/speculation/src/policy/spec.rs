@@ -3,9 +3,10 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::chain::Chain;
+use super::kind::{ChainKind, Kind, STOP, max_depth, max_nodes};
 use super::param::{Param, Value, Values};
-use super::registry::{CHAINS, ChainKind, Kind, TREES, max_depth, max_nodes, policy_names};
-use super::stopping::{STOP, Stopping};
+use super::registry::{CHAINS, TREES, policy_names};
+use super::stopping::Stopping;
 use super::{Limits, Policy};
 
 /// Longest text read as a policy, in bytes.

@@ -7,23 +7,15 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use super::chain::StopTest;
+use super::kind::{ChainKind, EVERY, STOP, STOP_PREFIX, max_depth, max_nodes};
 use super::param::{Param, Value, Values};
-use super::registry::{CHAINS, ChainKind, DEPTH_MAX, max_depth, max_nodes};
+use super::registry::CHAINS;
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Candidates, Costs, RoundRecord};
 
-/// The key that names the test.
-pub(super) const STOP: &str = "stop";
-
-/// What comes before the key of one of the test's own parameters.
-pub(super) const STOP_PREFIX: &str = "stop.";
-
 /// How no test is named.
 const NONE: &str = "none";
-
-/// Levels from one test to the next.
-pub(super) const EVERY: Param = Param::count("every", 1, (1, DEPTH_MAX), "levels from one such test to the next");
 
 /// Which test is put on a tree policy, as it is written.
 #[derive(Debug, Clone)]

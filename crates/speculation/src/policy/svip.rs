@@ -4,8 +4,8 @@
 //! the draft distribution alone. The paper folds `c` into the threshold; its code does not.
 
 use super::chain::StopTest;
+use super::kind::{ChainKind, chain_depth, max_nodes};
 use super::param::Param;
-use super::registry::{ChainKind, chain_depth, max_nodes};
 use crate::draft::Draft;
 
 const H: Param = Param::real("h", 0.3, (0.0, 100.0), "greatest sqrt(c * entropy) to go on");

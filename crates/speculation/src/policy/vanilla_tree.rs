@@ -1,8 +1,8 @@
 //! `vanilla-tree`: the full tree of a fixed width and depth.
 
 use super::Policy;
+use super::kind::{Kind, WIDTH_MAX, depth, general_depth, max_nodes};
 use super::param::Param;
-use super::registry::{Kind, WIDTH_MAX, depth, general_depth, max_nodes};
 use crate::draft::Draft;
 
 const WIDTH: Param = Param::count("width", 3, (1, WIDTH_MAX), "children of every node");

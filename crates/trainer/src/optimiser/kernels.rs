@@ -4,9 +4,11 @@ use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, InplaceOp2, InplaceOp3, Layout, Tensor, Var};
 use rayon::prelude::*;
 
-use super::EPSILON;
 use crate::error::Result;
 use crate::real::{self, Real, with_real};
+
+/// Keeps the quotient finite where the mean of squares is 0.
+pub(super) const EPSILON: f64 = 1e-8;
 
 /// Elements that one thread takes at a time.
 const CHUNK: usize = 1 << 14;

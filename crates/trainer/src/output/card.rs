@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::folder::Summary;
+use super::summary::Summary;
 use crate::files;
 use crate::objective::Product;
 use crate::recipe::{DataOptions, Method, OptimiserOptions, Options, Precision, Recipe, Sight};

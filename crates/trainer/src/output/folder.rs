@@ -6,9 +6,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use candle_core::{DType, Tensor};
-use serde::Serialize;
 
-use super::log::Validation;
+use super::summary::Summary;
 use super::tensors::write_tensors;
 use super::{card, config};
 use crate::error::{Result, TrainError};
@@ -28,29 +27,6 @@ const COMPANIONS: [&str; 5] = [
     "chat_template.jinja",
     "generation_config.json",
 ];
-
-/// What a finished run came to.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Summary {
-    /// Steps done.
-    pub steps: usize,
-    /// Steps that there would have been without an early stop.
-    pub steps_planned: usize,
-    /// The step whose weights were saved: that of the best evaluation, or the last.
-    pub best_step: usize,
-    /// Numbers that were trained.
-    pub parameters: usize,
-    /// Tokens learned from, every epoch counted.
-    pub tokens: u64,
-    /// Seconds of training.
-    pub seconds: f64,
-    /// The mean loss of the last step.
-    pub loss: f64,
-    /// The best evaluation.
-    pub validation: Option<Validation>,
-    /// SHA-256 over the text as tokens, in hexadecimal.
-    pub text_fingerprint: String,
-}
 
 /// What a folder holds that a new model would overwrite.
 pub(crate) fn occupied(out: &Path) -> Option<String> {

@@ -3,7 +3,7 @@
 use espalier_speculation::Token;
 use espalier_text::Message;
 
-use super::TextRecipe;
+use super::recipe::TextRecipe;
 use crate::data::{TOKENS_MAX, Voice};
 use crate::error::{Result, TrainError};
 

@@ -11,8 +11,8 @@ use std::thread;
 use espalier_model::{Decoder, Depth, KvCache, Logits, ModelError, Row, Segment, Workspace};
 use espalier_speculation::{Sampler, Sampling, Token};
 
-use super::TextRecipe;
 use super::prompts::Prompts;
+use super::recipe::TextRecipe;
 use crate::error::Result;
 use crate::random::{Draws, Purpose};
 

@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use candle_core::Tensor;
 use serde::{Deserialize, Serialize};
 
-use super::Run;
 use crate::error::{Result, TrainError};
 use crate::files;
 use crate::nn::Params;
-use crate::optimiser::Moments;
+use crate::optimiser::{AdamW, Moments};
 use crate::output::{Archive, Log, Validation, curve, write_tensors};
 use crate::recipe::Recipe;
 
@@ -58,17 +57,15 @@ pub(super) struct Best {
 
 /// The note beside the tensors.
 #[derive(Serialize, Deserialize)]
-struct Note {
-    recipe: Recipe,
-    text_fingerprint: String,
-    progress: Progress,
+pub(super) struct Note {
+    pub(super) recipe: Recipe,
+    pub(super) text_fingerprint: String,
+    pub(super) progress: Progress,
 }
 
 /// A checkpoint as read.
 pub(super) struct State {
-    pub(super) recipe: Recipe,
-    text_fingerprint: String,
-    progress: Progress,
+    note: Note,
     archive: Archive,
 }
 
@@ -80,58 +77,62 @@ impl State {
         }
         let archive = Archive::open(&path)?;
         let note = serde_json::from_str(archive.note(NOTE)?).map_err(|fault| TrainError::Json { path, fault })?;
-        let Note { recipe, text_fingerprint, progress } = note;
-        Ok(Self { recipe, text_fingerprint, progress, archive })
+        Ok(Self { note, archive })
+    }
+
+    pub(super) fn recipe(&self) -> &Recipe {
+        &self.note.recipe
+    }
+
+    /// Refuses text that is no longer what it was.
+    pub(super) fn check_text(&self, fingerprint: &str) -> Result<()> {
+        let was = &self.note.text_fingerprint;
+        if was == fingerprint {
+            return Ok(());
+        }
+        Err(self.archive.fault(format!("its text had the fingerprint {was}, but now has {fingerprint}")))
+    }
+
+    /// Gives the trained tensors and the optimiser's memory of them the values that they had.
+    pub(super) fn load(&self, params: &Params, optimiser: &mut AdamW) -> Result<()> {
+        for (name, var) in params.trained() {
+            var.set(&self.archive.tensor_like(name, var)?)?;
+            let mean = self.archive.tensor_like(&format!("{MEAN}{name}"), var)?;
+            let square = self.archive.tensor_like(&format!("{SQUARE}{name}"), var)?;
+            optimiser.restore(name, Moments { mean, square });
+        }
+        Ok(())
+    }
+
+    /// How far the run had come.
+    pub(super) fn into_progress(self) -> Progress {
+        self.note.progress
     }
 }
 
-impl Run<'_> {
-    /// Writes log, curve and checkpoint, the checkpoint last: the others are never behind it.
-    pub(super) fn save(&mut self) -> Result<()> {
-        files::create_folder(&self.out.join(FOLDER))?;
-        self.log.write(&self.out.join(LOG))?;
-        files::replace_text(&self.out.join(CURVE), &curve::draw(&self.log.entries))?;
-        let mut tensors = trained(self.objective.params());
-        for (name, Moments { mean, square }) in self.optimiser.moments() {
-            tensors.insert(format!("{MEAN}{name}"), mean.clone());
-            tensors.insert(format!("{SQUARE}{name}"), square.clone());
-        }
-        write_tensors(&path(&self.out, STATE), &tensors, HashMap::from([(NOTE.to_owned(), self.note()?)]))?;
-        self.progress.saved = Some(self.progress.step);
-        self.observer.saved(self.progress.step);
-        Ok(())
+/// Writes a checkpoint.
+pub(super) fn write(out: &Path, params: &Params, optimiser: &AdamW, note: &Note) -> Result<()> {
+    files::create_folder(&out.join(FOLDER))?;
+    let mut tensors = trained(params);
+    for (name, Moments { mean, square }) in optimiser.moments() {
+        tensors.insert(format!("{MEAN}{name}"), mean.clone());
+        tensors.insert(format!("{SQUARE}{name}"), square.clone());
     }
+    let path = path(out, STATE);
+    let note = serde_json::to_string(note).map_err(|fault| TrainError::Json { path: path.clone(), fault })?;
+    write_tensors(&path, &tensors, HashMap::from([(NOTE.to_owned(), note)]))
+}
 
-    fn note(&self) -> Result<String> {
-        let step = self.progress.step;
-        let progress = Progress {
-            seconds_before: self.seconds(),
-            tokens_before: self.progress.tokens,
-            saved: Some(step),
-            ..self.progress.clone()
-        };
-        let note = Note { recipe: self.recipe.clone(), text_fingerprint: self.fingerprint.clone(), progress };
-        let path = path(&self.out, STATE);
-        serde_json::to_string(&note).map_err(|fault| TrainError::Json { path, fault })
-    }
+/// Writes the log and the curve that shows it.
+pub(super) fn write_log(out: &Path, log: &Log) -> Result<()> {
+    files::create_folder(out)?;
+    log.write(&out.join(LOG))?;
+    files::replace_text(&out.join(CURVE), &curve::draw(&log.entries))
+}
 
-    /// Takes up a run where its checkpoint left it.
-    pub(super) fn restore(&mut self, state: State) -> Result<()> {
-        let State { text_fingerprint, progress, archive, .. } = state;
-        if text_fingerprint != self.fingerprint {
-            let (was, is) = (&text_fingerprint, &self.fingerprint);
-            return Err(archive.fault(format!("its text had the fingerprint {was}, but now has {is}")));
-        }
-        for (name, var) in self.objective.params().trained() {
-            var.set(&archive.tensor_like(name, var)?)?;
-            let mean = archive.tensor_like(&format!("{MEAN}{name}"), var)?;
-            let square = archive.tensor_like(&format!("{SQUARE}{name}"), var)?;
-            self.optimiser.restore(name, Moments { mean, square });
-        }
-        self.log = Log::read(&self.out.join(LOG), progress.step)?;
-        self.progress = progress;
-        Ok(())
-    }
+/// Reads the log up to a step.
+pub(super) fn read_log(out: &Path, step: usize) -> Result<Log> {
+    Log::read(&out.join(LOG), step)
 }
 
 /// What stands in the way of a new run.

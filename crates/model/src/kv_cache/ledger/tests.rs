@@ -3,24 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use espalier_speculation::SplitMix64;
+
 use super::*;
 use crate::kv_cache::BLOCK;
 
 const BLOCKS: usize = 40;
 
-/// A seeded source of numbers (splitmix64).
-struct Random(u64);
+/// A seeded source of numbers.
+struct Random(SplitMix64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
+        (self.0.next_u64() % limit.max(1) as u64) as usize
     }
 
     fn tokens(&mut self, count: usize) -> Vec<u32> {
@@ -66,7 +61,7 @@ impl World {
             known: BTreeMap::new(),
             let_go: BTreeMap::new(),
             now: 0,
-            random: Random(seed),
+            random: Random(SplitMix64::new(seed)),
             texts: Vec::new(),
             seen: BTreeMap::new(),
         }
