@@ -56,16 +56,6 @@ pub struct Args {
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
     #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
-    /// Go on drafting while a tree is being verified, from the outcome that is the likeliest; if it comes, the next tree is
-    /// ready. Only when nobody waits for the model. It is of no use on the processors that verify.
-    #[arg(
-        long,
-        env = "ESPALIER_DRAFTER_DRAFT_AHEAD",
-        value_name = "BOOL",
-        default_value_t = true,
-        action = clap::ArgAction::Set
-    )]
-    pub draft_ahead: bool,
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -101,8 +91,6 @@ pub struct Config {
     pub weights: Vec<TargetWeight>,
     /// The budget for keys and values; what suits model and machine when none.
     pub kv_memory: Option<Bytes>,
-    /// Whether to draft from outcomes that are still to come, while nobody waits for the model.
-    pub draft_ahead: bool,
 }
 
 impl Config {
@@ -110,8 +98,7 @@ impl Config {
     pub const SEQUENCES_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
     /// The usual configuration of the drafter in a folder, or of its first `layers` layers, with so many threads, on a
-    /// free port of this machine. Nothing is drafted ahead: where drafter and verifiers share their threads, these have
-    /// better things to do while a tree is verified.
+    /// free port of this machine.
     pub fn new(model: PathBuf, layers: Option<usize>, threads: NonZeroUsize) -> Self {
         Self {
             name: Self::default_name(&model, layers),
@@ -125,7 +112,6 @@ impl Config {
             sequences_max: Self::SEQUENCES_MAX,
             weights: Vec::new(),
             kv_memory: None,
-            draft_ahead: false,
         }
     }
 
@@ -153,7 +139,6 @@ impl From<Args> for Config {
             sequences_max,
             weights,
             kv_memory,
-            draft_ahead,
             ..
         } = args;
         Self {
@@ -168,7 +153,6 @@ impl From<Args> for Config {
             sequences_max,
             weights,
             kv_memory,
-            draft_ahead,
         }
     }
 }
@@ -191,15 +175,6 @@ mod tests {
         let given = ["espalier-drafter", "--model", "m", "--predictor", "a,b", "--predictor", "c"];
         let config = Config::from(Args::try_parse_from(given).unwrap());
         assert_eq!(config.predictors, ["a", "b", "c"].map(PathBuf::from));
-    }
-
-    #[test]
-    fn a_drafter_of_its_own_drafts_ahead_unless_told_otherwise() {
-        let ahead = |args: &[&str]| {
-            let args = [&["espalier-drafter", "--model", "m"], args].concat();
-            Config::from(Args::try_parse_from(args).unwrap()).draft_ahead
-        };
-        assert!(ahead(&[]) && !ahead(&["--draft-ahead", "false"]));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The model and what it does for each sequence.
 
+mod committed;
 mod drafting;
 mod exits;
-mod loan;
 mod memory;
-mod past;
 mod prediction;
 mod share;
 mod step;
@@ -14,8 +13,7 @@ pub(crate) mod testing;
 mod tests;
 mod thread;
 
-pub(crate) use drafting::{Drafting, Request};
+pub(crate) use drafting::{Drafting, Setup};
 pub(crate) use exits::{Exits, SharedTuner, Tuning};
-pub(crate) use loan::Loan;
 pub(crate) use memory::Memory;
 pub(crate) use thread::{Engine, Session};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use espalier_speculation::{CostModel, Experience};
+use espalier_speculation::{CostModel, Experience, Gate};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::engine::SharedTuner;
@@ -19,6 +19,8 @@ pub(crate) struct Learned {
     costs: Mutex<HashMap<String, SharedCosts>>,
     /// What policies learn.
     experience: Mutex<HashMap<Circumstances, Experience>>,
+    /// Whether to draft for each verifier.
+    gates: Mutex<HashMap<GateKey, SharedGate>>,
     /// The thresholds of exits that suit each target, as far as is known.
     tuners: Mutex<HashMap<String, SharedTuner>>,
 }
@@ -31,6 +33,20 @@ pub(crate) struct Circumstances {
     pub(crate) greedy: bool,
 }
 
+/// What a gate decides for: all sequences of a verifier, by its address, in the same circumstances. Replicas of a target
+/// have gates of their own, as they run on machines and beside loads of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct GateKey {
+    pub(crate) verifier: String,
+    pub(crate) circumstances: Circumstances,
+}
+
+/// A gate that the sequences of a verifier share.
+pub(crate) type SharedGate = Arc<Mutex<Gate>>;
+
+/// What decides the draws of gates.
+const GATE_SEED: u64 = 0;
+
 impl Learned {
     /// What rounds with a target cost, as its sequences find out together: `new` to begin with.
     pub(crate) fn costs(&self, target: &str, new: impl FnOnce() -> SharedCosts) -> SharedCosts {
@@ -40,6 +56,11 @@ impl Learned {
     /// What policies learn in these circumstances: `own` to begin with.
     pub(crate) fn experience(&self, circumstances: Circumstances, own: Experience) -> Experience {
         shared(&self.experience, circumstances, || own)
+    }
+
+    /// The gate that decides for sequences of this key.
+    pub(crate) fn gate(&self, key: GateKey) -> SharedGate {
+        shared(&self.gates, key, || Arc::new(Mutex::new(Gate::new(GATE_SEED))))
     }
 
     /// The tuner of a target's thresholds: `new`, if it has none yet.
@@ -60,18 +81,14 @@ impl SharedCosts {
 
     /// The model, while nobody else has it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, CostModel> {
-        locked(&self.0)
+        self.0.lock()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// What all share that come with `key`: `new`, for the first of them. Those of further keys than are remembered have
 /// something of their own.
 fn shared<K: Eq + Hash, V: Clone>(kept: &Mutex<HashMap<K, V>>, key: K, new: impl FnOnce() -> V) -> V {
-    let mut kept = locked(kept);
+    let mut kept = kept.lock();
     if kept.len() >= REMEMBERED_MAX && !kept.contains_key(&key) {
         return new();
     }
@@ -89,6 +106,6 @@ mod tests {
         assert_eq!(numbers.last(), Some(&(10 * (REMEMBERED_MAX + 1))));
         assert_eq!(shared(&kept, 3, || 0), 30);
         assert_eq!(shared(&kept, REMEMBERED_MAX + 1, || 7), 7);
-        assert_eq!(locked(&kept).len(), REMEMBERED_MAX);
+        assert_eq!(kept.lock().len(), REMEMBERED_MAX);
     }
 }

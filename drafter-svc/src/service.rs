@@ -13,7 +13,7 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
 use espalier_service_kit::{Bound, Bytes, Deadline, outgoing};
-use espalier_speculation::{CostModel, parse_policy};
+use espalier_speculation::{Acceptance, CostModel, Grower, PolicySpec, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -22,9 +22,9 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::config::Config;
-use crate::engine::{Drafting, Engine, Exits, Memory, Request as DraftRequest, SharedTuner, Tuning};
+use crate::engine::{Drafting, Engine, Exits, Memory, Setup, Tuning};
 use crate::error::{DrafterError, SequenceError};
-use crate::learned::{Circumstances, Learned, SharedCosts};
+use crate::learned::{Circumstances, GateKey, Learned, SharedCosts, SharedGate};
 use crate::places::{Place, Places};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
@@ -45,8 +45,6 @@ struct Inner {
     predictors: Predictors,
     memory: Memory,
     engine: Engine,
-    /// Whether to draft from outcomes that are still to come.
-    draft_ahead: bool,
     places: Places,
     verifiers: Verifiers,
     /// What passes of the draft model cost while nothing else runs: rows and time.
@@ -106,7 +104,6 @@ impl Drafter {
             predictors,
             memory,
             engine,
-            draft_ahead: config.draft_ahead,
             places,
             verifiers: Verifiers::default(),
             levels,
@@ -127,7 +124,6 @@ impl Drafter {
             rounds: counts.rounds(),
             kv: memory.status(),
             targets: counts.targets(),
-            ahead: counts.ahead.read(),
         }
     }
 
@@ -173,9 +169,24 @@ impl Drafter {
         model.kind().tapped_layer().map(tap).or_else(|| drafting.tap())
     }
 
-    /// The tuner of a target's thresholds, which its sequences share; none where `exits` are not to be tuned.
-    fn tuner(&self, target: &VerifierCard, exits: &Exits) -> Result<Option<SharedTuner>, SequenceError> {
-        Ok(exits.tuner()?.map(|new| self.0.learned.tuner(&target.name, new)))
+    /// Who grows the trees of a sequence under `policy`, with what others of the same circumstances have learned.
+    fn grower(&self, start: &Start, policy: &PolicySpec, circumstances: Circumstances) -> Result<Grower, SequenceError> {
+        let stops = [&start.stop_tokens[..], &self.0.model.decoder().config().eos].concat();
+        let mut grower = match start.sampling.acceptance() {
+            Acceptance::Coupled => Grower::new(policy, stops),
+            Acceptance::Rejection => Grower::for_drawn(policy, stops)?,
+        };
+        if let Some(own) = grower.experience() {
+            grower.build_on(&self.0.learned.experience(circumstances, own));
+        }
+        Ok(grower)
+    }
+
+    /// The gate of a sequence; none where it is always drafted: if that was asked for, and by rejection, where the text
+    /// depends on the drafts and must not depend on the time.
+    fn gate(&self, start: &Start, policy: &PolicySpec, circumstances: Circumstances) -> Option<SharedGate> {
+        let gated = policy.is_gated() && start.sampling.acceptance() == Acceptance::Coupled;
+        gated.then(|| self.0.learned.gate(GateKey { verifier: start.verifier.to_string(), circumstances }))
     }
 
     /// Who proposes for a sequence, and the hidden states that this takes.
@@ -185,35 +196,30 @@ impl Drafter {
         target: &VerifierCard,
         place: Place,
     ) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
-        let Inner { card, model, exits, predictors, memory, learned, draft_ahead, .. } = &*self.0;
-        let request = DraftRequest {
+        let Inner { card, model, predictors, memory, learned, .. } = &*self.0;
+        let policy = parse_policy(&start.policy)?;
+        let circumstances = Circumstances {
+            target: target.name.clone(),
+            policy: policy.to_string(),
+            greedy: start.sampling.is_greedy(),
+        };
+        let exits = self.0.exits.of_sequence(start.exit_thresholds.clone())?;
+        let tuner = exits.tuner()?.map(|new| learned.tuner(&target.name, new));
+        let setup = Setup {
             cache: memory.open(model, &start.committed, start.max_tokens)?,
             committed: start.committed.clone(),
             generated: start.generated,
             sampling: start.sampling.clone(),
-            policy: parse_policy(&start.policy)?,
-            stops: start.stop_tokens.clone(),
-            ahead: *draft_ahead,
+            grower: self.grower(start, &policy, circumstances.clone())?,
+            exits,
+            tuning: tuner.map(Tuning::new),
+            predictor: predictors.of_target(&target.model.fingerprint).cloned(),
+            costs: self.costs(target),
+            vocab: card.vocabulary.size,
         };
-        let circumstances = Circumstances {
-            target: target.name.clone(),
-            policy: request.policy.to_string(),
-            greedy: request.sampling.is_greedy(),
-        };
-        let exits = exits.of_sequence(start.exit_thresholds.clone())?;
-        let tuner = self.tuner(target, &exits)?;
-        let mut drafting = Drafting::new(model, (exits, card.vocabulary.size), request, self.costs(target))?;
-        if let Some(tuner) = tuner {
-            drafting.tune(Tuning::new(tuner));
-        }
-        if let Some(predictor) = predictors.of_target(&target.model.fingerprint) {
-            drafting.predict_by(predictor.clone());
-        }
-        if let Some(own) = drafting.experience() {
-            drafting.build_on(&learned.experience(circumstances, own));
-        }
-        let tap = self.tap(&drafting);
-        Ok((EngineProposer::new(self.0.engine.session(place), Box::new(drafting)), tap))
+        let drafting = Box::new(Drafting::new(model, setup));
+        let (tap, gate) = (self.tap(&drafting), self.gate(start, &policy, circumstances));
+        Ok((EngineProposer::new(self.0.engine.session(place), drafting, gate), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.

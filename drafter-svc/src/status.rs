@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use espalier_proto::{AheadCounters, PassCounters, RoundCounters, RoundCounts, TARGETS_MAX, TargetStatus};
+use espalier_proto::{PassCounters, RoundCounters, RoundCounts, TARGETS_MAX, TargetStatus};
 use espalier_service_kit::{Gauge, Present};
 use parking_lot::Mutex;
 
@@ -13,8 +13,6 @@ pub(crate) struct Counts {
     pub(crate) passes: Arc<PassCounters>,
     /// Sequences for which a tree is being grown.
     pub(crate) growing: Gauge,
-    /// Trees begun while others were being verified.
-    pub(crate) ahead: Arc<AheadCounters>,
     /// Of all targets.
     rounds: Arc<RoundCounters>,
     /// Of each target, by name.

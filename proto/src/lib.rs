@@ -41,7 +41,7 @@ pub use generation::{
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
 pub use status::{
-    AheadCounters, AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places,
     Process, RoundCounters, RoundCounts, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
 pub use submission::{Credit, Submission};

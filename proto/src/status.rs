@@ -7,7 +7,7 @@ mod tests;
 
 use std::time::Duration;
 
-pub use counters::{AheadCounters, PassCounters, RoundCounters};
+pub use counters::{PassCounters, RoundCounters};
 pub use services::{
     DrafterStatus, EndCounts, GatewayStatus, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
@@ -58,15 +58,6 @@ pub struct RoundCounts {
     pub accepted: u64,
     /// All tokens committed.
     pub tokens: u64,
-}
-
-/// Trees that were begun while the one before them was being verified, since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AheadCounts {
-    /// How many there were, whatever came of them.
-    pub begun: u64,
-    /// Those of which levels were drafted and the outcome was as assumed.
-    pub used: u64,
 }
 
 /// Memory for keys and values, in blocks.
@@ -137,21 +128,6 @@ impl From<pb::RoundCounts> for RoundCounts {
     fn from(wire: pb::RoundCounts) -> Self {
         let pb::RoundCounts { rounds, drafted, verified, accepted, tokens } = wire;
         Self { rounds, drafted, verified, accepted, tokens }
-    }
-}
-
-impl From<AheadCounts> for pb::AheadCounts {
-    fn from(AheadCounts { begun, used }: AheadCounts) -> Self {
-        Self { begun, used }
-    }
-}
-
-impl TryFrom<pb::AheadCounts> for AheadCounts {
-    type Error = WireError;
-
-    fn try_from(pb::AheadCounts { begun, used }: pb::AheadCounts) -> Result<Self, WireError> {
-        at_most("ahead.used", used, begun)?;
-        Ok(Self { begun, used })
     }
 }
 

@@ -108,26 +108,17 @@ async fn gives_the_plain_text(client: &Client, drafter: &str) {
 }
 
 #[tokio::test]
-async fn every_kind_gives_the_plain_text_drafting_ahead_or_not() {
+async fn every_kind_gives_the_plain_text() {
     let workshop = Workshop::new();
     let independent = DrafterConfig::new(model(TARGET), None, NonZeroUsize::new(2).unwrap());
     let edds = [workshop.edd("edd", Sight::TokensAndStates), workshop.edd("edd-of-states", Sight::States)];
     let drafters = [&edds[..], &[workshop.sorted(), workshop.early_exit(), independent]].concat();
-    for draft_ahead in [false, true] {
-        let system =
-            start(drafters.iter().map(|config| DrafterConfig { draft_ahead, ..config.clone() }).collect()).await;
-        let mut client = client(&system);
-        for drafter in ["edd", "edd-of-states", "sorted", "early-exit", TARGET] {
-            gives_the_plain_text(&client, drafter).await;
-        }
-        for drafter in client.status().await.unwrap().drafters {
-            let (name, ahead) = (drafter.name.unwrap(), drafter.status.unwrap().ahead);
-            assert_eq!(ahead.begun > 0, draft_ahead, "{name}");
-            // Only the target itself foresees its own tokens often enough.
-            assert!(name != TARGET || (ahead.used > 0) == draft_ahead, "{ahead:?}");
-        }
-        system.stop().await.unwrap();
+    let system = start(drafters).await;
+    let client = client(&system);
+    for drafter in ["edd", "edd-of-states", "sorted", "early-exit", TARGET] {
+        gives_the_plain_text(&client, drafter).await;
     }
+    system.stop().await.unwrap();
 }
 
 /// `small` itself with exits after layers 2 and 5, in `folder`.

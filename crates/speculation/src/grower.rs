@@ -3,11 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::time::Duration;
 
 use crate::draft::{Draft, Expansion};
 use crate::tree::{MAX_TREE_NODES, Node, Tree};
-use crate::{Candidates, Costs, Experience, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
+use crate::{Candidates, Experience, Limits, Policy, PolicySpec, PruningPolicy, RoundRecord, RoundStart, Token};
 
 /// Why a level could not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -85,17 +84,6 @@ impl Grower {
         Ok(Self::under(spec.build_for_drawn()?, spec.limits(), stops))
     }
 
-    /// One more of the policy `spec`, which is this one's, for the same sequence: for trees of rounds that may not come.
-    /// Both learn together; none where they could not.
-    pub fn another(&self, spec: &PolicySpec) -> Option<Self> {
-        if self.policy.learns_alone() {
-            return None;
-        }
-        let mut other = Self::new(spec, self.stops.clone());
-        self.experience().iter().for_each(|experience| other.build_on(experience));
-        Some(other)
-    }
-
     fn under(policy: Box<dyn Policy>, own_limits: Limits, stops: Vec<Token>) -> Self {
         Self {
             policy,
@@ -107,22 +95,6 @@ impl Grower {
             counts: Vec::new(),
             sent: Default::default(),
         }
-    }
-
-    /// For how many rounds the policy need not be asked again, after it drafted nothing in this one.
-    pub fn rest(&self) -> usize {
-        self.policy.rest()
-    }
-
-    /// For how many more rounds the policy need not be asked as a rest ends, at these costs. It may be asked more often than
-    /// it is told of rounds: while rounds of plain decoding are still under way.
-    pub fn rest_on(&mut self, costs: &Costs) -> usize {
-        self.policy.rest_on(costs)
-    }
-
-    /// A round of plain decoding went by without [`Self::begin_round`].
-    pub fn rested(&mut self) {
-        self.policy.rested();
     }
 
     /// What the policy learns that holds beyond this sequence, if it learns such things.
@@ -148,14 +120,8 @@ impl Grower {
         self.frontier = self.next_frontier();
     }
 
-    /// Forgets the round that was begun, as it will not be sent.
-    pub fn abandon(&mut self) {
-        self.frontier.clear();
-        self.policy.abandon();
-    }
-
     /// Whether nothing can follow `token`.
-    pub fn stops_at(&self, token: Token) -> bool {
+    fn stops_at(&self, token: Token) -> bool {
         self.stops.contains(&token)
     }
 
@@ -208,12 +174,6 @@ impl Grower {
         };
         self.sent = (counts, proposal.drafted_ids.clone());
         proposal
-    }
-
-    /// Tells the policy how long the round took, drafting included, and how long besides the drafter was `reading` what it
-    /// had not read yet; before [`Self::observe`], where that is known.
-    pub fn took(&mut self, time: Duration, reading: Duration) {
-        self.policy.took(time, reading);
     }
 
     /// Tells the policy how its last proposal went, and returns the round's counts.
@@ -385,40 +345,6 @@ mod tests {
         let expected = RoundRecord { drafted: 3, verified: 3, depth: 3, accepted: 1, committed: 2 };
         assert_eq!(grower.observe(&[1], 2), expected);
         assert_eq!(grower.observe(&[], 1), RoundRecord { committed: 1, ..RoundRecord::default() });
-    }
-
-    #[test]
-    fn a_round_that_is_not_sent_leaves_nothing_behind() {
-        let round = |grower: &mut Grower, position: u64| {
-            let start = RoundStart { position, ..start(LIMITS) };
-            let probs = |node| random_probs(position, node, 6);
-            draft(grower, &start, probs)
-        };
-        let observe = |grower: &mut Grower, sent: &Proposal| {
-            let path: Vec<usize> = sent.tree.child_with(0, 0).into_iter().collect();
-            grower.observe(&path, path.len() + 1);
-        };
-        for text in all_policies() {
-            let (spec, mut one, mut other) = (parse_policy(&text).unwrap(), grower(&text, &[]), grower(&text, &[]));
-            let Some(mut aside) = one.another(&spec) else { continue };
-            for position in 0..60 {
-                let sent = round(&mut one, position);
-                assert_eq!(sent, round(&mut other, position), "{text}");
-                aside.begin_round(&RoundStart { position: position + 1000, ..start(LIMITS) });
-                if let Some(&[root]) = aside.frontier() {
-                    let candidates = Candidates::from_probs(&random_probs(position, root, 6), aside.width()).unwrap();
-                    aside.extend(&[candidates]).unwrap();
-                }
-                aside.abandon();
-                assert_eq!(aside.frontier(), None);
-                observe(&mut one, &sent);
-                observe(&mut other, &sent);
-            }
-        }
-        let learns_alone = ["beta-ts", "cali-ts", "heuristic", "eagle2,stop=heuristic", "expected-gain,ratio=0.5"];
-        for text in learns_alone {
-            assert!(grower(text, &[]).another(&parse_policy(text).unwrap()).is_none(), "{text}");
-        }
     }
 
     #[test]

@@ -31,6 +31,11 @@ impl SplitMix64 {
         Self::mix(self.counter)
     }
 
+    /// A number in [0, 1), from the upper 53 bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// The finaliser (Stafford's variant 13): every input bit flips every output bit with probability close to one half.
     #[inline]
     #[must_use]

@@ -8,13 +8,12 @@
 //!
 //! No clock is read here and no randomness drawn but from the seed: whoever measures passes the durations in.
 
-mod rate;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::rate::Sums;
 use crate::{ExitError, ExitThresholds, Side, Uniforms};
-use rate::Sums;
 
 /// The thresholds that are tried: 0 always answers, 1 hardly ever.
 pub const THRESHOLD_GRID: [f64; 8] = [0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];

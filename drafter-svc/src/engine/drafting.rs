@@ -1,8 +1,8 @@
-//! One sequence as the draft model sees it: its cache, its committed tokens, and the tree being grown.
+//! One sequence as the draft model sees it: what is committed, its cache, and the tree being grown.
 
-mod ahead;
+mod text;
+mod tree_rows;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,12 @@ use espalier_model::{DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, Tap};
 use espalier_round::Proposed;
 use espalier_speculation::{
-    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Experience, Grower, Limits, PolicySpec, PruningPolicy,
-    RoundStart, Sampler, Sampling, Side, Token,
+    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, RoundStart, Sampling, Side, Token,
 };
 
-use self::ahead::Ahead;
+use self::text::Text;
+use self::tree_rows::TreeRows;
 use super::exits::{Exits, Tuning};
-use super::past::Past;
 use super::prediction::Prediction;
 use super::share::PASS_ROWS;
 use super::step::{Answers, Step};
@@ -26,122 +25,70 @@ use crate::learned::SharedCosts;
 /// Committed positions read in one pass; a longer prompt takes several, so that others are not held up.
 const PREFILL_ROWS_MAX: usize = PASS_ROWS;
 
-/// What a sequence is drafted for.
-pub(crate) struct Request {
+/// What a sequence is drafted for, and with.
+pub(crate) struct Setup {
     pub(crate) committed: Vec<Token>,
-    /// Holds what is known of them.
-    pub(crate) cache: KvCache,
     /// So many of them, the last ones, were generated.
     pub(crate) generated: usize,
     pub(crate) sampling: Sampling,
-    pub(crate) policy: PolicySpec,
-    /// Tokens that end the text.
-    pub(crate) stops: Vec<Token>,
-    /// Whether to draft from outcomes that are still to come, where that is possible.
-    pub(crate) ahead: bool,
+    /// Holds what is known of the committed tokens.
+    pub(crate) cache: KvCache,
+    /// Grows its trees.
+    pub(crate) grower: Grower,
+    pub(crate) exits: Exits,
+    /// The part that the sequence has in tuning the thresholds of its exits, where they are tuned.
+    pub(crate) tuning: Option<Tuning>,
+    /// Predicts acceptance for its target, if there is one that does.
+    pub(crate) predictor: Option<Arc<Predictor>>,
+    /// What rounds cost, as the sequences of its target find out together.
+    pub(crate) costs: SharedCosts,
+    /// Tokens that drafter and target have in common.
+    pub(crate) vocab: usize,
 }
 
 /// A sequence. It travels to the engine's thread with each job and back with the proposal.
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
-    pub(crate) costs: SharedCosts,
     pub(crate) exits: Exits,
-    /// The part that the sequence has in tuning the thresholds of its exits, where they are tuned.
     tuning: Option<Tuning>,
     /// What a predictor says of it, where its policy makes something of that.
     prediction: Option<Prediction>,
-    /// The time of the round's steps since it was begun, and that of each which says what a level costs, by its rows.
-    pub(crate) steps_took: Duration,
-    /// Of it, that of steps which only read what had been committed.
-    reading_took: Duration,
-    /// How long the round took whose outcome comes next, and such steps besides, where that tells something.
-    round_took: Option<(Duration, Duration)>,
-    levels: Vec<(usize, Duration)>,
-    committed: Vec<Token>,
-    /// What is known of them.
-    past: Past,
-    /// Knows the committed tokens as far as they matter to it.
-    sampler: Sampler,
+    pub(crate) costs: SharedCosts,
+    times: StepTimes,
+    text: Text,
     grower: Grower,
     /// What the round draws, where the sequence is verified by rejection.
     drawing: Option<Drawing>,
     /// Candidates come from this many tokens: the vocabulary without the padding of the model's matrix.
     vocab: usize,
-    /// The tail rows that the last committed tokens were run in; the root's is the last.
-    chain: Vec<usize>,
-    /// The tail row of each draft node that was run.
-    ran: HashMap<usize, usize>,
-    /// The draft node of each node sent.
-    sent: Vec<usize>,
-    /// What it takes to draft from outcomes that are still to come, where that is done.
-    ahead: Option<Ahead>,
+    rows: TreeRows,
+}
+
+/// What the steps of the present round took.
+#[derive(Default)]
+struct StepTimes {
+    all: Duration,
+    /// Of each that says what a level costs, by its rows.
+    levels: Vec<(usize, Duration)>,
 }
 
 impl Drafting {
-    /// A sequence of `request`. `costs` is what rounds cost, as sequences of its target find out together.
-    ///
-    /// # Errors
-    /// A policy that rejection cannot be combined with, where it is asked for.
-    pub(crate) fn new(
-        model: &DraftModel,
-        (exits, vocab): (Exits, usize),
-        request: Request,
-        costs: SharedCosts,
-    ) -> Result<Self, PruningPolicy> {
-        let decoder = model.decoder();
-        let mut stops = request.stops;
-        stops.extend(&decoder.config().eos);
-        let prompt = request.committed.len().saturating_sub(request.generated);
-        let (prompt, generated) = request.committed.split_at(prompt);
-        let grower = match request.sampling.acceptance() {
-            Acceptance::Coupled => Grower::new(&request.policy, stops),
-            Acceptance::Rejection => Grower::for_drawn(&request.policy, stops)?,
-        };
-        // Under rejection the text depends on the drafts, and those would on what was ready in time.
-        let may_go_ahead = request.ahead && request.sampling.acceptance() == Acceptance::Coupled;
-        let ahead = may_go_ahead.then(|| grower.another(&request.policy)).flatten().map(Ahead::new);
-        Ok(Self {
-            cache: request.cache,
-            costs,
-            exits,
-            tuning: None,
-            prediction: None,
-            steps_took: Duration::ZERO,
-            reading_took: Duration::ZERO,
-            round_took: None,
-            levels: Vec::new(),
-            past: Past::of(model),
-            sampler: Sampler::new(request.sampling, prompt, generated),
-            committed: request.committed,
-            grower,
+    /// A sequence of which nothing is drafted yet.
+    pub(crate) fn new(model: &DraftModel, setup: Setup) -> Self {
+        let predictor = setup.predictor.filter(|_| setup.grower.reads_predictions());
+        Self {
+            cache: setup.cache,
+            exits: setup.exits,
+            tuning: setup.tuning,
+            prediction: predictor.map(Prediction::new),
+            costs: setup.costs,
+            times: StepTimes::default(),
+            text: Text::new(model, setup.sampling, setup.committed, setup.generated),
+            grower: setup.grower,
             drawing: None,
-            vocab: vocab.min(decoder.config().vocab),
-            chain: Vec::new(),
-            ran: HashMap::new(),
-            sent: Vec::new(),
-            ahead,
-        })
-    }
-
-    /// What the policy learns that holds for other sequences too.
-    pub(crate) fn experience(&self) -> Option<Experience> {
-        self.grower.experience()
-    }
-
-    /// Has the policy learn together with that of other sequences.
-    pub(crate) fn build_on(&mut self, experience: &Experience) {
-        self.grower.build_on(experience);
-        self.ahead.iter_mut().for_each(|ahead| ahead.build_on(experience));
-    }
-
-    /// Has the thresholds of the exits tuned from now on.
-    pub(crate) fn tune(&mut self, tuning: Tuning) {
-        self.tuning = Some(tuning);
-    }
-
-    /// Has acceptance predicted, if the policy makes something of it.
-    pub(crate) fn predict_by(&mut self, predictor: Arc<Predictor>) {
-        self.prediction = self.grower.reads_predictions().then(|| Prediction::new(predictor));
+            vocab: setup.vocab.min(model.decoder().config().vocab),
+            rows: TreeRows::default(),
+        }
     }
 
     /// Whether acceptance is predicted.
@@ -154,65 +101,42 @@ impl Drafting {
         self.prediction.as_ref().map(Prediction::tap)
     }
 
-    /// A round for which a draft was made committed what it did and `took` so long, drafting included.
-    pub(crate) fn observe_round(&mut self, outcome: &Outcome, took: Duration) {
-        if let Some(tuning) = &mut self.tuning {
-            tuning.observe(outcome.tokens.len(), took);
-        }
-        self.round_took = Some((took.saturating_sub(self.reading_took), self.reading_took));
+    /// The time of the steps of the present round.
+    pub(crate) fn steps_took(&self) -> Duration {
+        self.times.all
     }
 
-    /// Starts a round, or goes on with it where it was started ahead.
+    /// Starts a round.
     pub(crate) fn begin(&mut self, limits: Limits) {
-        (self.steps_took, self.reading_took) = (Duration::ZERO, Duration::ZERO);
-        let begun_ahead = self.ahead.as_mut().is_some_and(Ahead::take_begun);
+        self.times = StepTimes::default();
         if let Some(tuning) = &mut self.tuning {
-            tuning.begin_round(&mut self.exits, begun_ahead || limits.max_depth == 0);
+            tuning.begin_round(&mut self.exits, limits.max_depth == 0);
         }
-        self.levels.clear();
-        if !begun_ahead {
-            self.begin_tree(limits);
-        }
-    }
-
-    fn begin_tree(&mut self, limits: Limits) {
-        let position = self.committed.len() as u64 - 1;
-        let start =
-            RoundStart { costs: self.costs.lock().costs(), limits, position, seed: self.sampler.sampling().seed() };
+        let (costs, sampling) = (self.costs.lock().costs(), self.text.sampling());
+        let draws = sampling.acceptance() == Acceptance::Rejection;
+        let start = RoundStart { costs, limits, position: self.text.root() as u64, seed: sampling.seed() };
         self.grower.begin_round(&start);
-        let draws = self.sampler.sampling().acceptance() == Acceptance::Rejection;
-        self.drawing = draws.then(|| Drawing::new(self.sampler.uniforms(Side::Draft)));
+        self.drawing = draws.then(|| Drawing::new(self.text.sampler.uniforms(Side::Draft)));
     }
 
     /// Whether trees can be grown: not before the target has told what it knows of the positions before the root.
     pub(crate) fn can_draft(&self) -> bool {
-        self.past.reaches(self.committed.len().saturating_sub(1))
-    }
-
-    /// Whether the tree of the round that was begun is grown.
-    pub(crate) fn is_grown(&self) -> bool {
-        self.grower.frontier().is_none()
+        self.text.known.reaches(self.text.root())
     }
 
     /// What to run next; nothing when the tree is grown.
     pub(crate) fn next(&self) -> Option<Step> {
-        let step = match self.grower.frontier() {
-            None if self.lacks_token() => self.first_level(),
-            None => return None,
-            Some([0]) => self.first_level(),
-            Some(frontier) => Step::of_rows(frontier.iter().filter_map(|&id| self.row(id)).collect(), Logits::All),
+        let step = match self.grower.frontier()? {
+            [0] => self.first_level(),
+            frontier => Step::of_rows(frontier.iter().filter_map(|&id| self.row(id)).collect(), Logits::All),
         };
         (self.cache.room() >= step.len()).then_some(step)
     }
 
     /// The root runs after what of the committed positions before it has not been read yet: the first level.
     fn first_level(&self) -> Step {
-        if let (Some(&token), Some(&last)) = (self.committed.last(), self.chain.last()) {
-            // All positions before it were run ahead.
-            return Step::of_rows(vec![Row { token, parent: Some(last) }], Logits::Last(1));
-        }
-        let (states, more) = self.past.unread_states(PREFILL_ROWS_MAX);
-        let tokens = self.past.unread_tokens(&self.committed, self.cache.committed());
+        let (states, more) = self.text.known.unread_states(PREFILL_ROWS_MAX);
+        let tokens = self.text.known.unread_tokens(&self.text.committed, self.cache.committed());
         let (rows, logits) = match tokens {
             _ if more => (Vec::new(), Logits::None),
             tokens if tokens.len() <= PREFILL_ROWS_MAX => (Row::chain(tokens, 0), Logits::Last(1)),
@@ -223,35 +147,31 @@ impl Drafting {
 
     /// The cache that `states` go to, and the tokens of their positions.
     pub(crate) fn known_by(&mut self, states: &HiddenStates) -> (&mut KvCache, &[Token]) {
-        let tokens = self.committed.get(states.first()..states.end()).unwrap_or_default();
+        let tokens = self.text.committed.get(states.first()..states.end()).unwrap_or_default();
         (&mut self.cache, tokens)
     }
 
     /// The row of draft node `id`.
     fn row(&self, id: usize) -> Option<Row> {
         let node = self.grower.node(id)?;
-        let parent = if node.parent == 0 { self.chain.last() } else { self.ran.get(&node.parent) };
-        Some(Row { token: node.token, parent: parent.copied() })
+        Some(Row { token: node.token, parent: self.rows.of(node.parent) })
     }
 
     /// Takes what came of a step.
     pub(crate) fn absorb(&mut self, answers: &Answers<'_>) -> Result<(), SequenceError> {
         let step = answers.step;
-        self.past.read(step.states.as_ref().map_or(0, HiddenStates::rows));
+        self.text.known.read(step.states.as_ref().map_or(0, HiddenStates::rows));
         let first = self.cache.tail_len() - step.rows.len();
         let rows = first..self.cache.tail_len();
         match step.logits {
             Logits::None => self.cache.keep_path(&rows.collect::<Vec<_>>())?,
             Logits::Last(_) => {
-                self.chain.extend(rows);
-                match self.lacks_token() {
-                    true => self.assume_token(&answers.logits(0)[..self.vocab])?,
-                    false => self.extend(&[0], answers)?,
-                }
+                self.rows.read(rows);
+                self.extend(&[0], answers)?;
             }
             Logits::All => {
                 let frontier = self.grower.frontier().unwrap_or_default().to_vec();
-                self.ran.extend(frontier.iter().copied().zip(rows));
+                self.rows.drafted(&frontier, rows);
                 self.extend(&frontier, answers)?;
             }
         }
@@ -278,10 +198,11 @@ impl Drafting {
     /// What may follow draft node `id`, given the `logits` there: ranked, or drawn.
     fn children(&mut self, id: usize, logits: &[f32]) -> Result<Candidates, SequenceError> {
         let (path, width) = (path(&self.grower, id), self.grower.width());
+        let sampler = &mut self.text.sampler;
         match &mut self.drawing {
-            None => Ok(self.sampler.rank(logits, &path, width)?),
+            None => Ok(sampler.rank(logits, &path, width)?),
             Some(drawing) => {
-                let best = self.sampler.most_probable(logits, &path, DRAFT_TOKENS_MAX)?;
+                let best = sampler.most_probable(logits, &path, DRAFT_TOKENS_MAX)?;
                 Ok(drawing.draw(id, &best, width)?)
             }
         }
@@ -289,80 +210,48 @@ impl Drafting {
 
     /// A step took so long.
     pub(crate) fn ran(&mut self, step: &Step, took: Duration) {
-        if self.is_assuming() {
-            // Nobody waited for it, and beside a target at work it may have taken longer than a level that is waited for.
-            return;
-        }
-        self.steps_took += took;
-        match step.is_level() {
-            true => self.levels.push((step.rows.len(), took)),
-            false => self.reading_took += took,
+        self.times.all += took;
+        if step.is_level() {
+            self.times.levels.push((step.rows.len(), took));
         }
     }
 
-    /// Ends the round: what to send.
+    /// Ends the growing: what to send.
     pub(crate) fn finish(&mut self) -> Result<Proposed, SequenceError> {
-        self.costs.lock().observe_levels(&mut self.levels);
+        self.costs.lock().observe_levels(&mut self.times.levels);
         let proposal = self.grower.finish();
-        self.sent = proposal.drafted_ids;
         let tree = match self.drawing.take() {
             None => proposal.tree.into(),
-            Some(drawing) => drawing.finish(proposal.tree, &self.sent)?.into(),
+            Some(drawing) => drawing.finish(proposal.tree, &proposal.drafted_ids)?.into(),
         };
-        Ok(Proposed { tree, drafted: proposal.drafted, ..Proposed::default() })
+        self.rows.sent(proposal.drafted_ids);
+        Ok(Proposed::Tree { tree, drafted: proposal.drafted })
     }
 
-    /// For how many rounds nothing need be drafted, after a round in which nothing was.
-    pub(crate) fn rest(&self) -> usize {
-        self.grower.rest()
-    }
-
-    /// For how many more rounds nothing need be drafted, as a rest ends.
-    pub(crate) fn rest_on(&mut self) -> usize {
-        let costs = self.costs.lock().costs();
-        self.grower.rest_on(&costs)
-    }
-
-    /// Commits the outcome of rounds that nothing was drafted for.
-    pub(crate) fn append(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
-        (0..outcome.passes()).for_each(|_| self.grower.rested());
-        self.commit(outcome)
-    }
-
-    fn commit(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
-        self.past.commit(outcome)?;
+    /// Commits the outcome of a round that nothing was drafted for.
+    pub(crate) fn commit_plain(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
+        self.text.commit(outcome)?;
         if let Some((prediction, states)) = self.prediction.as_mut().zip(outcome.states.as_ref()) {
             prediction.commit(states);
         }
-        self.sampler.push(&outcome.tokens);
-        self.committed.extend_from_slice(&outcome.tokens);
         Ok(())
     }
 
-    /// Commits what the target made of the last proposal.
-    pub(crate) fn apply(&mut self, outcome: &Outcome) -> Result<(), SequenceError> {
-        if self.was_assumed(outcome) {
-            return self.past.commit(outcome);
+    /// Commits what the target made of the last proposal; `took` is the time of the whole round, where that tells something.
+    pub(crate) fn commit(&mut self, outcome: &Outcome, took: Option<Duration>) -> Result<(), SequenceError> {
+        if let (Some(tuning), Some(took)) = (&mut self.tuning, took) {
+            tuning.observe(outcome.tokens.len(), took);
         }
-        let mut keep = std::mem::take(&mut self.chain);
-        let ran = outcome.path.iter().map_while(|node| self.ran.get(self.sent.get(node.checked_sub(1)?)?));
-        keep.extend(ran);
-        match self.past.stated() {
+        let keep = self.rows.take_path(&outcome.path);
+        match self.text.known.stated() {
             None => self.cache.keep_path(&keep)?,
             // What was drafted, and what was read without its states, is known by them from now on.
             Some(stated) => self.cache.roll_back_to(stated),
         }
-        self.ran.clear();
-        self.commit(outcome)?;
-        observe(&mut self.grower, outcome, self.round_took.take());
+        self.commit_plain(outcome)?;
+        self.grower.observe(&outcome.path, outcome.tokens.len());
         Ok(())
     }
-}
-
-/// Tells a grower what became of its tree, and how long that took where it is known.
-fn observe(grower: &mut Grower, outcome: &Outcome, took: Option<(Duration, Duration)>) {
-    took.into_iter().for_each(|(took, reading)| grower.took(took, reading));
-    grower.observe(&outcome.path, outcome.tokens.len());
 }
 
 /// The tokens from below the root down to draft node `id`.

@@ -5,7 +5,7 @@ use espalier_proto::KvMemory;
 use espalier_service_kit::Bytes;
 use espalier_speculation::{MAX_TREE_NODES, Token};
 
-use super::past::Past;
+use super::committed::CommittedState;
 use crate::config::Config;
 
 /// The memory that all sequences share.
@@ -41,6 +41,6 @@ impl Memory {
         max_tokens: usize,
     ) -> Result<KvCache, PoolFault> {
         let positions = committed.len().saturating_add(max_tokens).saturating_add(MAX_TREE_NODES);
-        self.0.open(positions, Past::shareable(model, committed))
+        self.0.open(positions, CommittedState::shareable(model, committed))
     }
 }

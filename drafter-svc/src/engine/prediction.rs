@@ -65,10 +65,10 @@ mod tests {
     /// How long a chain is drafted after a text.
     async fn drafted(bench: &Bench, text: &[Token], predictor: Arc<Predictor>) -> usize {
         let known = text.len() - 1;
-        let mut drafting = bench.sequence_under(&format!("cali-ts,s_m=0.001,max_depth={LONGEST}"), &text[..known]);
-        drafting.predict_by(predictor);
-        drafting.append(&outcome(text, known, states(&text[..known], 0))).unwrap();
-        bench.grow(drafting).await.1.tree.tree().len()
+        let policy = format!("cali-ts,s_m=0.001,max_depth={LONGEST}");
+        let mut drafting = bench.sequence_with(&policy, &text[..known], Some(predictor));
+        drafting.commit_plain(&outcome(text, known, states(&text[..known], 0))).unwrap();
+        bench.grow(drafting).await.1.tree().unwrap().tree().len()
     }
 
     /// The states of a drafter at the end of a text and of its own continuation.
@@ -120,14 +120,12 @@ mod tests {
         let (bench, text) = (Bench::new(independent(), None), text(9));
         let undecided = Predictor::open(predictor(&predictor_config(), vec![0.0; 2 * WIDTH]).path()).unwrap();
         let undecided = Arc::new(undecided);
-        let mut drafting = bench.sequence_under("svip", &text);
-        drafting.predict_by(undecided.clone());
+        let drafting = bench.sequence_with("svip", &text, Some(undecided.clone()));
         assert!(!drafting.predicts() && drafting.tap().is_none());
 
         let certain = format!("cali-ts,s_m=0.001,theta_hat0=1,max_depth={LONGEST}");
-        let mut drafting = bench.sequence_under(&certain, &text);
-        drafting.predict_by(undecided);
+        let drafting = bench.sequence_with(&certain, &text, Some(undecided));
         assert_eq!(drafting.tap(), Some(Tap { layer: 2, width: WIDTH }));
-        assert_eq!(bench.grow(drafting).await.1.tree.tree().len(), LONGEST);
+        assert_eq!(bench.grow(drafting).await.1.tree().unwrap().tree().len(), LONGEST);
     }
 }

@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use candle_core::{DType, Device, Tensor};
 use espalier_model::{
-    Checkpoint, Decoder, Depth, DraftModel, LoadOptions, Logits, PREDICTOR_STEPS, PredictorConfig, PredictorKind, Row,
-    Segment, TargetCard, Workspace, fingerprint,
+    Checkpoint, Decoder, Depth, DraftModel, LoadOptions, Logits, PREDICTOR_STEPS, Predictor, PredictorConfig,
+    PredictorKind, Row, Segment, TargetCard, Workspace, fingerprint,
 };
 use espalier_proto::{HiddenStates, Outcome};
 use espalier_round::Proposed;
-use espalier_speculation::{CostModel, Limits, PassLoad, Sampling, Token, parse_policy};
+use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Sampling, Token, parse_policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Drafting, Engine, Exits, Memory, Request, Session};
+use super::{Drafting, Engine, Exits, Memory, Session, Setup};
 use crate::config::Config;
 use crate::learned::SharedCosts;
 use crate::places::Places;
@@ -143,21 +143,29 @@ impl Bench {
     }
 
     pub(crate) fn sequence_under(&self, policy: &str, committed: &[Token]) -> Box<Drafting> {
-        let policy = parse_policy(policy).unwrap();
-        let sampling = Sampling::greedy();
-        let cache = self.memory.open(&self.model, committed, 64).unwrap();
-        let request = Request {
+        self.sequence_with(policy, committed, None)
+    }
+
+    pub(crate) fn sequence_with(
+        &self,
+        policy: &str,
+        committed: &[Token],
+        predictor: Option<Arc<Predictor>>,
+    ) -> Box<Drafting> {
+        let decoder = self.model.decoder();
+        let setup = Setup {
             committed: committed.to_vec(),
-            cache,
             generated: 0,
-            sampling,
-            policy,
-            stops: vec![],
-            ahead: true,
+            sampling: Sampling::greedy(),
+            cache: self.memory.open(&self.model, committed, 64).unwrap(),
+            grower: Grower::new(&parse_policy(policy).unwrap(), decoder.config().eos.clone()),
+            exits: self.exits.clone(),
+            tuning: None,
+            predictor,
+            costs: SharedCosts::new(CostModel::default()),
+            vocab: decoder.config().vocab,
         };
-        let vocab = self.model.decoder().config().vocab;
-        let costs = SharedCosts::new(CostModel::default());
-        Box::new(Drafting::new(&self.model, (self.exits.clone(), vocab), request, costs).unwrap())
+        Box::new(Drafting::new(&self.model, setup))
     }
 
     pub(crate) async fn grow(&self, mut drafting: Box<Drafting>) -> (Box<Drafting>, Proposed) {
@@ -170,7 +178,7 @@ impl Bench {
     pub(crate) async fn drafted(&self, text: &[Token]) -> Proposed {
         let before = &text[..text.len() - 1];
         let mut drafting = self.sequence(before);
-        drafting.append(&outcome(text, before.len(), states(before, 0))).unwrap();
+        drafting.commit_plain(&outcome(text, before.len(), states(before, 0))).unwrap();
         self.grow(drafting).await.1
     }
 }

@@ -20,13 +20,13 @@ async fn an_edd_drafts_the_same_however_the_states_came() {
         // Longer than what is read in one pass.
         let text = text(300);
         let expected = bench.drafted(&text).await;
-        assert!(!expected.tree.tree().is_empty());
+        assert!(!expected.tree().unwrap().tree().is_empty());
 
         let mut one_by_one = bench.sequence(&text[..297]);
         assert_eq!(one_by_one.can_draft(), drafts_at_once, "the target has told nothing of the prompt");
-        one_by_one.append(&outcome(&text[..298], 297, states(&text[..297], 0))).unwrap();
+        one_by_one.commit_plain(&outcome(&text[..298], 297, states(&text[..297], 0))).unwrap();
         for known in [298, 299] {
-            one_by_one.append(&outcome(&text[..=known], known, states(&text[..known], known - 1))).unwrap();
+            one_by_one.commit_plain(&outcome(&text[..=known], known, states(&text[..known], known - 1))).unwrap();
         }
         assert_eq!(bench.grow(one_by_one).await.1, expected);
     }
@@ -39,13 +39,13 @@ async fn an_edd_drafts_after_a_tree_what_it_drafts_without_one() {
         let text = text(40);
         let before = &text[..39];
         let mut drafting = bench.sequence(before);
-        drafting.append(&outcome(&text, 39, states(before, 0))).unwrap();
+        drafting.commit_plain(&outcome(&text, 39, states(before, 0))).unwrap();
         let (mut drafting, proposed) = bench.grow(drafting).await;
 
-        let accepted = proposed.tree.tree().node(1).unwrap().token;
+        let accepted = proposed.tree().unwrap().tree().node(1).unwrap().token;
         let whole = [&text[..], &[accepted, 77]].concat();
         let taken = Outcome { path: vec![1], ..outcome(&whole, 40, states(&whole[..41], 39)) };
-        drafting.apply(&taken).unwrap();
+        drafting.commit(&taken, None).unwrap();
         assert_eq!(bench.grow(drafting).await.1, bench.drafted(&whole).await);
     }
 }
@@ -56,13 +56,13 @@ async fn an_edd_that_reads_tokens_drafts_from_them_alone_at_first_and_with_state
     for length in [5, 300] {
         let text = text(length);
         let (mut drafting, proposed) = bench.grow(bench.sequence(&text)).await;
-        assert!(!proposed.tree.tree().is_empty(), "{length} tokens");
+        assert!(!proposed.tree().unwrap().tree().is_empty(), "{length} tokens");
         assert_ne!(proposed, bench.drafted(&text).await, "states say more");
 
-        let accepted = proposed.tree.tree().node(1).unwrap().token;
+        let accepted = proposed.tree().unwrap().tree().node(1).unwrap().token;
         let whole = [&text[..], &[accepted, 77]].concat();
         let taken = Outcome { path: vec![1], ..outcome(&whole, length, states(&whole[..length + 1], 0)) };
-        drafting.apply(&taken).unwrap();
+        drafting.commit(&taken, None).unwrap();
         assert_eq!(bench.grow(drafting).await.1, bench.drafted(&whole).await, "{length} tokens");
     }
 }
@@ -75,7 +75,7 @@ async fn tokens_beside_states_reach_the_model_too() {
     other[20] += 1;
     let drafted = async |text: &[Token], states: HiddenStates| {
         let mut drafting = bench.sequence(&text[..39]);
-        drafting.append(&outcome(text, 39, states)).unwrap();
+        drafting.commit_plain(&outcome(text, 39, states)).unwrap();
         bench.grow(drafting).await.1
     };
     let known = states(&text[..39], 0);
@@ -85,7 +85,7 @@ async fn tokens_beside_states_reach_the_model_too() {
 #[tokio::test]
 async fn states_of_other_positions_are_an_error() {
     let (bench, text) = (Bench::new(edd(), None), text(9));
-    let refusal = bench.sequence(&text[..8]).append(&outcome(&text, 8, states(&text[..8], 1))).unwrap_err();
+    let refusal = bench.sequence(&text[..8]).commit_plain(&outcome(&text, 8, states(&text[..8], 1))).unwrap_err();
     assert!(refusal.to_string().ends_with("the hidden states of position 1 came where those of 0 were expected"));
 }
 
@@ -95,11 +95,11 @@ async fn states_may_come_with_a_later_outcome() {
         let (bench, text) = (Bench::new(model, None), text(40));
         let known = states(&text[..39], 0);
         let mut at_once = bench.sequence(&text[..39]);
-        at_once.append(&outcome(&text, 39, known.clone())).unwrap();
+        at_once.commit_plain(&outcome(&text, 39, known.clone())).unwrap();
 
         let mut late = bench.sequence(&text[..38]);
-        late.append(&Outcome { states: None, ..outcome(&text[..39], 38, known.clone()) }).unwrap();
-        late.append(&outcome(&text, 39, known)).unwrap();
+        late.commit_plain(&Outcome { states: None, ..outcome(&text[..39], 38, known.clone()) }).unwrap();
+        late.commit_plain(&outcome(&text, 39, known)).unwrap();
         assert!(late.can_draft());
         assert_eq!(bench.grow(late).await.1, bench.grow(at_once).await.1);
     }

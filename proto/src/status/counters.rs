@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{AheadCounts, PassCounts, RoundCounts};
+use super::{PassCounts, RoundCounts};
 
 /// A count that only grows. Nothing else is ordered by it.
 #[derive(Debug, Default)]
@@ -37,28 +37,6 @@ impl PassCounters {
     /// The counts so far; a pass that is being added may be counted in part.
     pub fn read(&self) -> PassCounts {
         PassCounts { passes: self.passes.read(), rows: self.rows.read(), sequences: self.sequences.read() }
-    }
-}
-
-/// Counts trees begun ahead without ever waiting.
-#[derive(Debug, Default)]
-pub struct AheadCounters {
-    begun: Counter,
-    used: Counter,
-}
-
-impl AheadCounters {
-    /// One more, and whether it was of use.
-    pub fn add(&self, used: bool) {
-        self.begun.add(1);
-        self.used.add(u64::from(used));
-    }
-
-    /// The counts so far.
-    pub fn read(&self) -> AheadCounts {
-        // What is of use is counted last, so that there is never more of it.
-        let used = self.used.read();
-        AheadCounts { begun: self.begun.read(), used }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::common::{check_length, check_text, required, wire_count};
 use crate::error::WireError;
 use crate::pb;
-use crate::status::{AheadCounts, KvMemory, PassCounts, Places, Process, RoundCounts};
+use crate::status::{KvMemory, PassCounts, Places, Process, RoundCounts};
 use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// The most targets that a drafter tells of one by one.
@@ -77,8 +77,6 @@ pub struct DrafterStatus {
     pub kv: KvMemory,
     /// The same by target, by name; at most [`TARGETS_MAX`], the first that it met.
     pub targets: Vec<TargetStatus>,
-    /// Trees begun while others were being verified, for all targets.
-    pub ahead: AheadCounts,
 }
 
 /// What a drafter does for one target.
@@ -102,7 +100,6 @@ impl From<DrafterStatus> for pb::DrafterStatusResponse {
             rounds: Some(status.rounds.into()),
             kv: Some(status.kv.into()),
             targets: status.targets.into_iter().map(Into::into).collect(),
-            ahead: Some(status.ahead.into()),
         }
     }
 }
@@ -121,7 +118,6 @@ impl TryFrom<pb::DrafterStatusResponse> for DrafterStatus {
             kv: required("kv", wire.kv)?.try_into()?,
             targets: wire.targets.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
             // A drafter of an earlier version does not draft ahead.
-            ahead: wire.ahead.map(TryInto::try_into).transpose()?.unwrap_or_default(),
         })
     }
 }

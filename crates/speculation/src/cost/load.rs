@@ -3,9 +3,6 @@
 /// Share of its weight that a measurement loses in the mean when a new one arrives.
 const FADE: f64 = 0.06;
 
-/// Share of the open sequences.
-const NEARLY_ALL: f64 = 0.85;
-
 /// With whom a round shared the target's forward pass. All 0 where that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PassLoad {
@@ -18,12 +15,6 @@ pub struct PassLoad {
 }
 
 impl PassLoad {
-    /// Whether nobody drafts: nearly all that are open are in the pass, each with a token of its own. One or another is always
-    /// on its way in or out.
-    pub(super) fn is_plain(self) -> bool {
-        self.rows == self.trees && self.trees as f64 >= NEARLY_ALL * self.open as f64
-    }
-
     /// The same, or a pass for so many rows of one sequence where nothing is known.
     pub(super) fn or_alone(self, rows: usize) -> Self {
         if self.trees == 0 { Self { rows, trees: 1, open: 1 } } else { self }
@@ -39,15 +30,13 @@ impl PassLoad {
 pub(super) struct Load {
     trees: f64,
     open: f64,
-    /// At the last passes: where one sequence follows another both are open for a moment.
-    last: [usize; 3],
     /// Time that trees wait for their pass, as a share of the pass's own.
     waits: f64,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        Self { trees: 1.0, open: 1.0, last: [1; 3], waits: 0.0 }
+        Self { trees: 1.0, open: 1.0, waits: 0.0 }
     }
 }
 
@@ -55,22 +44,8 @@ impl Load {
     /// A pass with a tree of the sequence's was shared like this, and waited for this long, as a share of its time.
     pub(super) fn add(&mut self, pass: PassLoad, waited: f64) {
         self.waits += FADE * (waited - self.waits);
-        self.shared(pass);
-    }
-
-    /// A pass was shared like this. While nobody drafts all are in every pass, and so they would be if all drafted.
-    pub(super) fn shared(&mut self, pass: PassLoad) {
         self.trees += FADE * (pass.trees as f64 - self.trees);
-        let open = pass.open.max(pass.trees).max(1);
-        self.last = [open, self.last[0], self.last[1]];
-        self.open += FADE * (open as f64 - self.open);
-    }
-
-    /// Sequences that are open: at the last three passes, the middle number.
-    pub(super) fn open_now(&self) -> usize {
-        let mut last = self.last;
-        last.sort_unstable();
-        last[1]
+        self.open += FADE * (pass.open.max(pass.trees).max(1) as f64 - self.open);
     }
 
     /// Nodes beside one root that a pass has if all in it send trees of `nodes`.
@@ -79,18 +54,8 @@ impl Load {
     }
 
     /// How many such passes a tree takes, the wait for its own included: all together no more than hold all that are open.
-    pub(super) fn passes_of_trees(&self) -> f64 {
-        self.passes().min((self.open / self.trees).max(1.0))
-    }
-
-    /// Sequences that were open at once.
-    pub(super) fn sequences(&self) -> f64 {
-        self.open.max(1.0)
-    }
-
-    /// How many times its pass a tree takes, the wait for it included.
     pub(super) fn passes(&self) -> f64 {
-        1.0 + self.waits
+        (1.0 + self.waits).min((self.open / self.trees).max(1.0))
     }
 }
 
@@ -107,15 +72,7 @@ mod tests {
         let mut load = Load::default();
         (0..100).for_each(|_| load.add(PassLoad::default().or_alone(6), 0.0));
         assert_eq!([0, 1, 7].map(|nodes| load.nodes(nodes)), [0, 1, 7]);
-        assert_eq!((load.open_now(), load.passes(), load.sequences()), (1, 1.0, 1.0));
-    }
-
-    #[test]
-    fn a_pass_is_plain_where_nearly_all_have_one_row_each() {
-        let is_plain = |rows, trees, open| PassLoad { rows, trees, open }.is_plain();
-        assert!(is_plain(1, 1, 1) && is_plain(16, 16, 16) && is_plain(14, 14, 16));
-        assert!(!is_plain(13, 13, 16), "some draft meanwhile");
-        assert!(!is_plain(17, 16, 16) && !is_plain(1, 1, 2));
+        assert_eq!(load.passes(), 1.0);
     }
 
     #[test]
@@ -123,15 +80,14 @@ mod tests {
         let mut load = Load::default();
         (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.5));
         assert_eq!([0, 1, 4].map(|nodes| load.nodes(nodes)), [7, 15, 39]);
-        assert_eq!((load.open_now(), load.sequences().round()), (16, 16.0));
-        assert!((load.passes() - 1.5).abs() < 1e-3 && load.passes_of_trees() == load.passes());
+        assert!((load.passes() - 1.5).abs() < 1e-3);
     }
 
     #[test]
-    fn once_nobody_drafts_all_are_in_one_pass() {
+    fn once_all_are_in_one_pass_nobody_waits() {
         let mut load = Load::default();
         (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.9));
-        (0..200).for_each(|_| load.shared(PassLoad { rows: 16, trees: 16, open: 16 }));
-        assert_eq!(([0, 1, 3].map(|nodes| load.nodes(nodes)), load.passes_of_trees().round()), ([15, 31, 63], 1.0));
+        (0..200).for_each(|_| load.add(PassLoad { rows: 16, trees: 16, open: 16 }, 0.9));
+        assert_eq!(([0, 1, 3].map(|nodes| load.nodes(nodes)), load.passes().round()), ([15, 31, 63], 1.0));
     }
 }

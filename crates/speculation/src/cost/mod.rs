@@ -5,8 +5,7 @@
 mod curve;
 mod fit;
 mod load;
-mod plain;
-mod way;
+mod overhead;
 
 use std::time::Duration;
 
@@ -14,8 +13,7 @@ pub use curve::{CURVE_POINTS_MAX, Curve};
 use fit::Fit;
 use load::Load;
 pub use load::PassLoad;
-use plain::Plain;
-use way::Way;
+use overhead::Overhead;
 
 /// A snapshot of what a round costs now; all times in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,11 +27,6 @@ pub struct Costs {
     /// `T_v(n)`: the verification of a tree of `n` nodes, its root not counted, if the other sequences of the pass send as
     /// many.
     pub verification: Curve,
-    /// A round of plain decoding; nothing before one was measured. It costs less than `T_v(0)`, for which the target waits
-    /// while a draft is made: such rounds follow each other closely or overlap.
-    pub plain_ms: Option<f64>,
-    /// Sequences that the target lately served at once; 1 at the least.
-    pub sequences: f64,
 }
 
 impl Default for Costs {
@@ -47,8 +40,7 @@ impl Default for Costs {
 impl Costs {
     /// The costs of these curves, lately used for one node.
     pub fn new(level: Curve, verification: Curve) -> Self {
-        let (level_ms, verification_ms, plain_ms) = (level.at(1), verification.at(1), Some(verification.at(0)));
-        Self { level_ms, verification_ms, level, verification, plain_ms, sequences: 1.0 }
+        Self { level_ms: level.at(1), verification_ms: verification.at(1), level, verification }
     }
 
     /// A verification as assumed before anything is measured, and draft levels of `ratio` times its cost.
@@ -56,11 +48,6 @@ impl Costs {
         let Self { verification, .. } = Self::default();
         let level = verification.at(1) * ratio;
         Self::new(Curve::line(level, 0.0), verification)
-    }
-
-    /// A round of plain decoding, or what it costs at the most.
-    pub(crate) fn plain_or_empty_tree_ms(&self) -> f64 {
-        self.plain_ms.unwrap_or_else(|| self.verification.at(0))
     }
 
     /// `mu`: the time of one draft level relative to one verification.
@@ -75,8 +62,8 @@ const NODES_MAX: usize = 256;
 /// How many times the time of its round's other levels one may count at the most.
 const HICCUP: u32 = 3;
 
-/// What a round takes besides draft levels and the verification's own computing, until it is measured.
-const WAY_MS: f64 = 0.2;
+/// What a round takes besides draft levels and the verification's own computing, in milliseconds, until it is measured.
+const OVERHEAD_MS: f64 = 0.2;
 
 /// How long a round took, its draft levels left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,10 +108,8 @@ impl RoundTime {
 pub struct CostModel {
     level: Fit,
     compute: Fit,
-    /// What a round takes besides.
-    way: Way,
+    overhead: Overhead,
     load: Load,
-    plain: Plain,
 }
 
 impl Default for CostModel {
@@ -137,7 +122,7 @@ impl CostModel {
     /// A model that believes the proportions of `prior` until it is measured otherwise.
     pub fn new(prior: &Costs) -> Self {
         let (level, compute) = (Fit::new(&prior.level), Fit::new(&prior.verification));
-        Self { level, compute, way: Way::new(0.0), load: Load::default(), plain: Plain::default() }
+        Self { level, compute, overhead: Overhead::new(0.0), load: Load::default() }
     }
 
     /// Starts over with what the drafter measured by itself: draft levels of so many rows.
@@ -154,8 +139,7 @@ impl CostModel {
         let points = measured.into_iter().map(|(rows, took)| (rows.saturating_sub(1), ms(took)));
         if let Some(curve) = Curve::through(points) {
             self.compute = Fit::measured(&curve);
-            self.way = Way::new(WAY_MS);
-            self.plain = Plain::default();
+            self.overhead = Overhead::new(OVERHEAD_MS);
         }
     }
 
@@ -183,49 +167,29 @@ impl CostModel {
             if pass.rows <= NODES_MAX {
                 self.compute.add(pass.rows.saturating_sub(1), compute);
             }
-            self.way.add(ms(took.elapsed - compute - queue));
+            self.overhead.add(ms(took.elapsed - compute - queue));
             self.load.add(pass, ms(queue) / ms(compute).max(f64::MIN_POSITIVE));
-            self.plain.drafted(self.load.open_now(), self.empty_tree_ms(self.load.open_now()));
         }
-    }
-
-    /// Some rounds of plain decoding, which may overlap, took this long on average; the last shared its pass like this.
-    ///
-    /// What they take while others in the pass draft says what they take if nobody does: as much less as the pass is then
-    /// shorter. It counts late, and until they were measured while nobody did.
-    pub fn observe_plain(&mut self, took: Duration, pass: PassLoad) {
-        self.level.rest();
-        let pass = pass.or_alone(1);
-        self.load.shared(pass);
-        let open = self.load.open_now();
-        let compute = self.compute.curve();
-        let [shared, plain] = [pass.rows, open].map(|rows| compute.at(rows.saturating_sub(1)));
-        let undisturbed = pass.is_plain();
-        let factor = if undisturbed { 1.0 } else { (plain / shared.max(f64::MIN_POSITIVE)).min(1.0) };
-        self.plain.add(ms(took) * factor, open, undisturbed);
-    }
-
-    /// An empty tree, if nobody drafts and so many sequences are open: all look ahead, so each has its row in every pass.
-    fn empty_tree_ms(&self, open: usize) -> f64 {
-        self.way.ms() + self.load.passes() * self.compute.curve().at(open.saturating_sub(1))
+        if nodes == 0 {
+            // Nothing was worth drafting, maybe because unlucky levels spoke against it.
+            self.level.rest();
+        }
     }
 
     /// The cost of trees by their nodes, if all in a pass send as many.
     fn verification(&self) -> Curve {
         let compute = self.compute.curve();
-        let passes = self.load.passes_of_trees();
-        compute.mapped(|nodes| self.way.ms() + passes * compute.at(self.load.nodes(nodes)))
+        let passes = self.load.passes();
+        compute.mapped(|nodes| self.overhead.ms() + passes * compute.at(self.load.nodes(nodes)))
     }
 
     /// The costs as they stand.
     pub fn costs(&self) -> Costs {
         Costs {
             level_ms: self.level.mean_ms(),
-            verification_ms: self.way.ms() + self.compute.mean_ms(),
+            verification_ms: self.overhead.ms() + self.compute.mean_ms(),
             level: self.level.curve(),
             verification: self.verification(),
-            plain_ms: self.plain.ms(self.load.open_now(), |open| self.empty_tree_ms(open)),
-            sequences: self.load.sequences(),
         }
     }
 }
@@ -291,7 +255,7 @@ mod tests {
     #[test]
     fn the_prior_holds_until_something_is_measured() {
         let costs = CostModel::default().costs();
-        assert_eq!(costs, Costs { plain_ms: None, ..Costs::default() });
+        assert_eq!(costs, Costs::default());
         assert!((costs.ratio() - 0.1).abs() < 1e-12);
     }
 
@@ -325,9 +289,8 @@ mod tests {
 
     #[test]
     fn what_the_verifier_measured_is_believed_from_the_first_round_on() {
-        let (expected, found) = (medium(WAY_MS, 1.0), seeded().costs().verification);
+        let (expected, found) = (medium(OVERHEAD_MS, 1.0), seeded().costs().verification);
         assert!(error(&found, &expected, &[0, 1, 3, 7, 15, 31, 63]) < 1e-5);
-        assert_eq!(seeded().costs().plain_ms, None);
         // One round tells how far away it is, and that the arithmetic is what it was.
         let mut model = seeded();
         model.observe_verification(7, round(5.0, ms(1.1)));
@@ -357,30 +320,6 @@ mod tests {
     }
 
     #[test]
-    fn plain_rounds_have_a_time_of_their_own_that_follows_the_load() {
-        let mut model = seeded();
-        rounds(&mut model, (2.0, 1.0), &[4], 50);
-        (0..50).for_each(|_| model.observe_plain(ms(0.67), PassLoad::default()));
-        let found = model.costs();
-        assert!(
-            (found.plain_ms.unwrap() - 0.67).abs() < 1e-9 && (found.verification.at(4) - 2.9).abs() < 0.2,
-            "{found:?}"
-        );
-        rounds(&mut model, (2.0, 1.0), &[4], 30);
-        rounds(&mut model, (6.0, 3.0), &[4], 200);
-        assert!((model.costs().plain_ms.unwrap() / 0.67 - 3.0).abs() < 0.3);
-    }
-
-    /// A round of a tree of `nodes` among 16 sequences, half of which have such a tree in each pass.
-    fn crowded(model: &mut CostModel, nodes: usize) {
-        let (trees, open) = (8, 16);
-        let rows = trees * (nodes + 1);
-        let compute = ms(medium(0.0, 1.0).at(rows - 1));
-        let load = PassLoad { rows, trees, open };
-        model.observe_verification(nodes, RoundTime { elapsed: ms(0.2) + 2 * compute, compute, queue: compute, load });
-    }
-
-    #[test]
     fn among_other_trees_a_node_costs_what_one_of_each_of_them_does() {
         let (mut model, exact) = (seeded(), medium(0.0, 1.0));
         (0..200).for_each(|_| crowded(&mut model, 3));
@@ -389,16 +328,6 @@ mod tests {
             let expected = 0.2 + 2.0 * exact.at(8 * (nodes + 1) - 1);
             assert!((found.at(nodes) / expected - 1.0).abs() < 0.15, "{nodes}: {} {expected}", found.at(nodes));
         }
-    }
-
-    #[test]
-    fn plain_rounds_among_trees_tell_what_they_take_if_nobody_drafts() {
-        let (mut model, exact) = (seeded(), medium(0.0, 1.0));
-        (0..200).for_each(|_| crowded(&mut model, 7));
-        let pass = PassLoad { rows: 64, trees: 8, open: 16 };
-        (0..50).for_each(|_| model.observe_plain(ms(exact.at(63)), pass));
-        let plain = model.costs().plain_ms.unwrap();
-        assert!((plain / exact.at(15) - 1.0).abs() < 0.15, "{plain} {}", exact.at(15));
     }
 
     #[test]
@@ -422,11 +351,20 @@ mod tests {
         assert!(error(&found, &exact, &[1, 3, 5, 8, 12, 16]) < 0.2, "{found:?}");
     }
 
+    /// A round of a tree of `nodes` among 16 sequences, half of which have such a tree in each pass.
+    fn crowded(model: &mut CostModel, nodes: usize) {
+        let (trees, open) = (8, 16);
+        let rows = trees * (nodes + 1);
+        let compute = ms(medium(0.0, 1.0).at(rows - 1));
+        let load = PassLoad { rows, trees, open };
+        model.observe_verification(nodes, RoundTime { elapsed: ms(0.2) + 2 * compute, compute, queue: compute, load });
+    }
+
     #[test]
     fn a_prompt_is_no_level() {
         let mut model = CostModel::default();
         model.observe_levels(&mut [(NODES_MAX + 1, ms(99.0))]);
-        assert_eq!(model.costs(), Costs { plain_ms: None, ..Costs::default() });
+        assert_eq!(model.costs(), Costs::default());
     }
 
     #[test]
@@ -443,7 +381,7 @@ mod tests {
         model.expect_levels(SMALL.map(|(rows, exact)| (rows, ms(exact))));
         (0..20).for_each(|_| model.observe_levels(&mut [(1, ms(5.0))]));
         assert!(model.costs().ratio() > 1.0);
-        (0..1000).for_each(|_| model.observe_plain(ms(0.86), PassLoad::default()));
+        (0..1000).for_each(|_| model.observe_verification(0, round(0.2, ms(0.66))));
         assert!(model.costs().ratio() < 0.5);
     }
 
@@ -475,7 +413,7 @@ mod tests {
             for (nodes, elapsed, compute) in measured {
                 let (elapsed, compute) = (Duration::from_nanos(elapsed), Duration::from_nanos(compute));
                 let took = RoundTime::alone(elapsed, compute);
-                if nodes % 3 == 0 { model.observe_plain(took.elapsed, took.load) } else { model.observe_verification(nodes, took) }
+                model.observe_verification(nodes, took);
             }
             let costs = model.costs();
             let curve = costs.verification;

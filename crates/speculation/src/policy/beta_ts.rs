@@ -91,10 +91,6 @@ impl StopTest for BetaTs {
     fn observe(&mut self, round: &RoundRecord) {
         self.belief.observe(round.accepted, round.drafted);
     }
-
-    fn learns(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]

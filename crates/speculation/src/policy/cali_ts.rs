@@ -127,10 +127,6 @@ impl StopTest for CaliTs {
     fn observe(&mut self, round: &RoundRecord) {
         self.belief.observe(round.accepted, round.committed);
     }
-
-    fn learns(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]

@@ -21,11 +21,6 @@ pub(super) trait StopTest: Send {
 
     /// Learns how the round went.
     fn observe(&mut self, _round: &RoundRecord) {}
-
-    /// Whether it learns something.
-    fn learns(&self) -> bool {
-        false
-    }
 }
 
 /// The chain that a stop test ends; it has at least one token.
@@ -57,9 +52,5 @@ impl Policy for Chain {
 
     fn observe(&mut self, round: &RoundRecord, _path: &[usize]) {
         self.0.observe(round);
-    }
-
-    fn learns_alone(&self) -> bool {
-        self.0.learns()
     }
 }

@@ -43,10 +43,6 @@ impl StopTest for Heuristic {
             (self.length - SHRINKAGE).max(1)
         };
     }
-
-    fn learns(&self) -> bool {
-        true
-    }
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ mod vanilla_tree;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::draft::Draft;
 use crate::{Candidates, Costs, RoundRecord};
@@ -65,9 +64,6 @@ pub struct RoundStart {
     /// The request's seed: with `position` it makes every random draw of a policy repeatable.
     pub seed: u64,
 }
-
-/// Rounds without a draft after which a policy is asked again that does not say itself when.
-const REST: usize = 16;
 
 /// A way to grow candidate trees, with what it remembers of one sequence.
 ///
@@ -118,35 +114,9 @@ pub trait Policy: Send {
         draft.kept().collect()
     }
 
-    /// The round took this long, drafting included, and besides the drafter was `reading` so long what it had not read yet;
-    /// told before [`Policy::observe`], where it is known.
-    fn took(&mut self, _time: Duration, _reading: Duration) {}
-
     /// Learns how the round went; `path` holds the draft numbers of the accepted nodes, from the
     /// root (excluded) downwards. Tokens cut off by a stop are in neither.
     fn observe(&mut self, _round: &RoundRecord, _path: &[usize]) {}
-
-    /// The round that was begun will not be sent: what it took from other rounds is given back.
-    fn abandon(&mut self) {}
-
-    /// Whether it learns something of its sequence that [`Self::experience`] does not share.
-    fn learns_alone(&self) -> bool {
-        false
-    }
-
-    /// For how many rounds it need not be asked again, after it chose not to draft in this one.
-    fn rest(&self) -> usize {
-        REST
-    }
-
-    /// A rest ends: for how many more rounds it need not be asked, by what is known at these costs. It is not to depend on
-    /// the sequence's text: rounds of plain decoding may still be under way.
-    fn rest_on(&mut self, _costs: &Costs) -> usize {
-        0
-    }
-
-    /// A round of plain decoding went by that it was not asked about.
-    fn rested(&mut self) {}
 
     /// What it learns that holds beyond its sequence, if it learns such things.
     fn experience(&self) -> Option<Experience> {

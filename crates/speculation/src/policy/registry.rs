@@ -32,6 +32,7 @@ pub fn policy_help() -> String {
     let _ = writeln!(help, "    {STOP}=none: the chain policy whose test it is ({tests} or none)");
     let _ = writeln!(help, "{}", EVERY.help());
     let _ = writeln!(help, "    {STOP_PREFIX}KEY: a parameter of that policy, as in {STOP}=svip,{STOP_PREFIX}h=0.4");
+    let _ = writeln!(help, "Every policy takes gate=off: draft even where plain decoding makes more (on or off)");
     help
 }
 

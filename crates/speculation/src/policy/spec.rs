@@ -76,7 +76,14 @@ pub enum PolicyError {
 pub struct PolicySpec {
     form: Form,
     values: Values,
+    /// Whether nothing is drafted where plain decoding makes more.
+    gated: bool,
 }
+
+/// What turns the gate off, and what it may be.
+const GATE: &str = "gate";
+const ON: &str = "on";
+const OFF: &str = "off";
 
 /// What the policy grows.
 #[derive(Debug, Clone)]
@@ -99,6 +106,11 @@ impl PolicySpec {
         Limits { max_nodes: self.values.count(&max_nodes(1)), max_depth: self.values.count(&max_depth(1)) }
     }
 
+    /// Whether a [`Gate`](crate::Gate) has it rest where plain decoding makes more; `gate=off` has it draft always.
+    pub fn is_gated(&self) -> bool {
+        self.gated
+    }
+
     /// The policy of one sequence, knowing nothing of it yet.
     pub fn build(&self) -> Box<dyn Policy> {
         match &self.form {
@@ -110,11 +122,12 @@ impl PolicySpec {
     /// The policy of this name, with all its parameters at their defaults.
     fn named(name: &str) -> Result<Self, PolicyError> {
         if let Some(kind) = CHAINS.iter().find(|kind| kind.name == name) {
-            return Ok(Self { form: Form::Chain(kind), values: Values::defaults(kind.params) });
+            let (form, values) = (Form::Chain(kind), Values::defaults(kind.params));
+            return Ok(Self { form, values, gated: true });
         }
         if let Some(kind) = TREES.iter().find(|kind| kind.name == name) {
             let form = Form::Tree(kind, Stopping::default());
-            return Ok(Self { form, values: Values::defaults(kind.params) });
+            return Ok(Self { form, values: Values::defaults(kind.params), gated: true });
         }
         Err(PolicyError::Unknown { found: name.to_owned(), known: join(policy_names()) })
     }
@@ -129,6 +142,14 @@ impl PolicySpec {
     fn set(&mut self, (key, text): (&str, &str)) -> Result<(), PolicyError> {
         let policy = self.name();
         let refused = |allowed| PolicyError::Value { policy, key: key.to_owned(), found: text.to_owned(), allowed };
+        if key == GATE {
+            self.gated = match text {
+                ON => true,
+                OFF => false,
+                _ => return Err(refused(format!("{ON} or {OFF}"))),
+            };
+            return Ok(());
+        }
         if let (STOP, Form::Tree(_, stopping)) = (key, &mut self.form) {
             return stopping.put(text).ok_or_else(|| refused(Stopping::allowed()));
         }
@@ -149,6 +170,7 @@ impl PolicySpec {
             known.push(name);
         }
         known.extend(stop);
+        known.push(GATE.to_owned());
         Err(PolicyError::UnknownKey { policy, found: key.to_owned(), known: known.join(", ") })
     }
 
@@ -169,7 +191,8 @@ impl PartialEq for PolicySpec {
             Form::Chain(_) => None,
             Form::Tree(_, stopping) => Some(stopping.clone()),
         };
-        self.name() == other.name() && self.values == other.values && stopping(self) == stopping(other)
+        let form = |spec: &Self| (spec.name(), stopping(spec), spec.gated);
+        form(self) == form(other) && self.values == other.values
     }
 }
 
@@ -177,17 +200,17 @@ impl Display for PolicySpec {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         self.values.changed().try_for_each(|(key, value)| write!(f, ",{key}={value}"))?;
-        match &self.form {
-            Form::Chain(_) => Ok(()),
-            Form::Tree(_, stopping) => write!(f, "{stopping}"),
+        if let Form::Tree(_, stopping) = &self.form {
+            write!(f, "{stopping}")?;
         }
+        if self.gated { Ok(()) } else { write!(f, ",{GATE}={OFF}") }
     }
 }
 
 /// Reads `name` or `name,key=value,...`; what is not given is at its default.
 ///
 /// A tree policy also takes `stop=NAME`, the test of a chain policy that may end its growth, with that policy's
-/// parameters as `stop.KEY=VALUE`, and `every=N`, the levels from one test to the next.
+/// parameters as `stop.KEY=VALUE`, and `every=N`, the levels from one test to the next. Any policy takes `gate=off`.
 ///
 /// # Errors
 /// An unknown name or key, a key given twice, a value that is no number or out of range.
@@ -277,6 +300,8 @@ mod tests {
             "opt-tree,delta=auto",
             "eagle2,total=40,stop=svip,stop.h=0.4,every=2",
             "pct,every=3",
+            "constant,k=8,gate=off",
+            "eagle2,stop=svip,gate=off",
         ] {
             assert_eq!(parse_policy(text).unwrap().to_string(), text);
         }
@@ -293,11 +318,11 @@ mod tests {
         assert_eq!(error("constant,5"), "`5` in policy constant is not of the form key=value");
         assert_eq!(
             error("constant,width=5"),
-            "policy constant has no parameter `width`; it has k, max_nodes, max_depth"
+            "policy constant has no parameter `width`; it has k, max_nodes, max_depth, gate"
         );
         assert_eq!(
             error("cape,stop=svip,stop.k=5"),
-            "policy cape has no parameter `stop.k`; it has depth, max_nodes, max_depth, every, stop.h, stop.c, stop"
+            "policy cape has no parameter `stop.k`; it has depth, max_nodes, max_depth, every, stop.h, stop.c, stop, gate"
         );
         assert_eq!(
             error("cape,stop=pct"),
@@ -310,8 +335,9 @@ mod tests {
         assert_eq!(error("cape,every=0"), "every of policy cape is `0`, which is not a whole number from 1 to 64");
         assert_eq!(
             error("svip,stop=constant"),
-            "policy svip has no parameter `stop`; it has h, c, max_nodes, max_depth"
+            "policy svip has no parameter `stop`; it has h, c, max_nodes, max_depth, gate"
         );
+        assert_eq!(error("constant,gate=0"), "gate of policy constant is `0`, which is not on or off");
         assert_eq!(error("constant,k=5,k=5"), "policy constant was given k twice");
         assert_eq!(error("constant,k=0"), "k of policy constant is `0`, which is not a whole number from 1 to 64");
         assert_eq!(

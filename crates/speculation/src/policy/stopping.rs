@@ -143,33 +143,9 @@ impl Policy for Stopped {
         self.tree.keep(draft)
     }
 
-    fn took(&mut self, time: Duration, reading: Duration) {
-        self.tree.took(time, reading);
-    }
-
     fn observe(&mut self, round: &RoundRecord, path: &[usize]) {
         self.tree.observe(round, path);
         self.test.observe(&RoundRecord { drafted: round.depth, ..*round });
-    }
-
-    fn abandon(&mut self) {
-        self.tree.abandon();
-    }
-
-    fn learns_alone(&self) -> bool {
-        self.tree.learns_alone() || self.test.learns()
-    }
-
-    fn rest(&self) -> usize {
-        self.tree.rest()
-    }
-
-    fn rest_on(&mut self, costs: &Costs) -> usize {
-        self.tree.rest_on(costs)
-    }
-
-    fn rested(&mut self) {
-        self.tree.rested();
     }
 
     fn experience(&self) -> Option<Experience> {

@@ -60,7 +60,7 @@ impl<'a> Sharing<'a> {
             let (mut drafting, known) = (grown.unwrap(), client.text.len());
             drafting.finish().unwrap();
             client.text.push(known as Token * 31 % 487 + 3);
-            drafting.apply(&outcome(&client.text, known, HiddenStates::new(0, 64))).unwrap();
+            drafting.commit(&outcome(&client.text, known, HiddenStates::new(0, 64)), None).unwrap();
             client.grown = begin(&mut self.turns, &client.sharer, drafting);
             client.rounds += 1;
         }
@@ -84,7 +84,7 @@ impl<'a> Sharing<'a> {
 fn begin(turns: &mut Turns<'_>, sharer: &Sharer, mut drafting: Box<Drafting>) -> oneshot::Receiver<Grown> {
     let (home, grown) = oneshot::channel();
     drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
-    turns.take(Job { drafting, sharer: sharer.clone(), home, lent: None });
+    turns.take(Job { drafting, sharer: sharer.clone(), home });
     grown
 }
 

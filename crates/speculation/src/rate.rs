@@ -2,7 +2,7 @@
 
 /// Faded sums over rounds; the newest round counts 1.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sums {
+pub(crate) struct Sums {
     /// Rounds.
     rounds: f64,
     tokens: f64,
@@ -16,14 +16,14 @@ pub(super) struct Sums {
 
 /// An estimate and its standard error, in tokens per millisecond.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rate {
-    pub(super) value: f64,
-    pub(super) error: f64,
+pub(crate) struct Rate {
+    pub(crate) value: f64,
+    pub(crate) error: f64,
 }
 
 impl Sums {
     /// Adds a round of so many tokens and milliseconds.
-    pub(super) fn add(&mut self, tokens: f64, ms: f64) {
+    pub(crate) fn add(&mut self, tokens: f64, ms: f64) {
         self.rounds += 1.0;
         self.tokens += tokens;
         self.ms += ms;
@@ -34,7 +34,7 @@ impl Sums {
     }
 
     /// Lets every round count only `kept`, in (0, 1], of what it did.
-    pub(super) fn fade(&mut self, kept: f64) {
+    pub(crate) fn fade(&mut self, kept: f64) {
         let of_squares = kept * kept;
         [&mut self.rounds, &mut self.tokens, &mut self.ms].into_iter().for_each(|sum| *sum *= kept);
         let squares = [&mut self.squares, &mut self.tokens_tokens, &mut self.tokens_ms, &mut self.ms_ms];
@@ -47,13 +47,13 @@ impl Sums {
     }
 
     /// Milliseconds of a round on average; none of fewer than so many rounds.
-    pub(super) fn mean_ms(&self, rounds_min: f64) -> Option<f64> {
+    pub(crate) fn mean_ms(&self, rounds_min: f64) -> Option<f64> {
         (self.effective_rounds() >= rounds_min).then(|| self.ms / self.rounds)
     }
 
     /// Tokens over time, with the normal approximation of a ratio's error: the spread of what rounds commit beyond what
     /// their time would let expect. None of fewer than so many rounds.
-    pub(super) fn rate(&self, rounds_min: f64) -> Option<Rate> {
+    pub(crate) fn rate(&self, rounds_min: f64) -> Option<Rate> {
         if self.effective_rounds() < rounds_min || self.ms <= 0.0 {
             return None;
         }

@@ -7,7 +7,7 @@ use espalier_speculation::Token;
 use crate::error::SequenceError;
 
 /// What a draft model reads of the positions before the root.
-pub(crate) enum Past {
+pub(crate) enum CommittedState {
     /// Their tokens.
     Tokens,
     /// The target's hidden states, of which these have come and have not been read.
@@ -16,7 +16,7 @@ pub(crate) enum Past {
     TokensAndStates(HiddenStates),
 }
 
-impl Past {
+impl CommittedState {
     /// What `model` reads; nothing has come yet.
     pub(crate) fn of(model: &DraftModel) -> Self {
         let DraftKind::Edd { tokens_beside_states, .. } = model.kind() else { return Self::Tokens };

@@ -2,19 +2,14 @@
 
 use super::followers::Following;
 use super::ranked::Ranked;
-use crate::RoundStart;
+use crate::{Costs, Limits};
 
 /// The nodes of a round by falling chance, and what it costs to verify the best of them. All
 /// costs are in tokens: milliseconds at the pace of the run.
 #[derive(Default)]
-pub(super) struct Worth {
+pub(super) struct TreeValue {
     /// Price of a level of 0, 1, ... nodes, up to the widest there can be.
     levels: Vec<f64>,
-    /// Price of reading what the drafter has not read. Drafts of this and of later rounds owe it together, so nothing that is
-    /// decided within the round hangs on it.
-    reading: f64,
-    /// Price of a round of plain decoding.
-    plain: f64,
     /// Price of verifying 0, 1, ... nodes, up to the most that may be sent.
     prices: Vec<f64>,
     /// The nodes that may be worth sending.
@@ -26,24 +21,34 @@ pub(super) struct Worth {
     spent: f64,
     /// Levels that may still be drafted.
     levels_left: usize,
+    /// Tokens that a millisecond is worth.
+    pace: f64,
 }
 
-impl Worth {
-    /// Starts a round in which a millisecond is worth `pace` tokens, no level has more than `widest` nodes, and the drafter
-    /// has `unread` tokens to read first.
-    pub(super) fn begin(&mut self, start: &RoundStart, pace: f64, (widest, unread): (usize, usize)) {
-        let level = |width| pace * start.costs.level.at(width);
+/// What a round is reckoned with.
+pub(super) struct RoundPrices {
+    pub(super) costs: Costs,
+    /// Tokens that a millisecond is worth.
+    pub(super) pace: f64,
+    pub(super) limits: Limits,
+    /// Most nodes expanded in a level.
+    pub(super) widest: usize,
+}
+
+impl TreeValue {
+    /// Starts a round.
+    pub(super) fn begin(&mut self, round: &RoundPrices) {
+        let RoundPrices { costs, pace, limits, widest } = round;
+        self.pace = *pace;
         self.levels.clear();
-        self.levels.extend((0..=widest).map(level));
-        self.reading = level(1 + unread) - level(1);
-        self.plain = pace * start.costs.plain_or_empty_tree_ms();
+        self.levels.extend((0..=*widest).map(|width| pace * costs.level.at(width)));
         self.prices.clear();
-        self.prices.extend((0..=start.limits.max_nodes).map(|nodes| pace * start.costs.verification.at(nodes)));
+        self.prices.extend((0..=limits.max_nodes).map(|nodes| pace * costs.verification.at(nodes)));
         self.nodes.clear();
         self.sorted = true;
         self.last = None;
         self.spent = 0.0;
-        self.levels_left = start.limits.max_depth;
+        self.levels_left = limits.max_depth;
     }
 
     /// Takes a drafted node into account.
@@ -60,21 +65,15 @@ impl Worth {
         self.levels_left = self.levels_left.saturating_sub(1);
     }
 
-    /// The numbers of the nodes worth sending, `least` of them at least.
-    pub(super) fn best(&mut self, least: usize) -> Vec<usize> {
-        let count = self.count().max(least).min(self.nodes.len());
+    /// The numbers of the nodes worth sending.
+    pub(super) fn best(&mut self) -> Vec<usize> {
+        let count = self.count();
         self.nodes[..count].iter().map(|node| node.id()).collect()
     }
 
-    /// How long the round takes if `sent` nodes are sent, and the reading before it, in rounds of plain decoding.
-    pub(super) fn relative_time(&self, sent: usize) -> (f64, f64) {
-        let plain = self.plain.max(f64::MIN_POSITIVE);
-        ((self.spent + self.price(sent)) / plain, self.reading / plain)
-    }
-
-    /// Whether drafting one more node keeps it cheaper than a round of plain decoding, or is the first.
-    pub(super) fn is_cheap(&self) -> bool {
-        self.spent == 0.0 || self.spent + self.level_price(1) <= self.plain
+    /// How long the round takes if `sent` nodes are sent, in milliseconds.
+    pub(super) fn ms(&self, sent: usize) -> f64 {
+        (self.spent + self.price(sent)) / self.pace.max(f64::MIN_POSITIVE)
     }
 
     /// How many nodes of a next level are worth running, and pays for them: the first of `frontier`, likeliest first, each
@@ -168,16 +167,16 @@ impl Worth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Costs, Curve, Limits};
+    use crate::Curve;
 
     /// A round at a pace of one token a millisecond, with nodes of these chances.
-    fn worth(level: Curve, verification: Curve, chances: &[f64]) -> Worth {
+    fn value(level: Curve, verification: Curve, chances: &[f64]) -> TreeValue {
         let limits = Limits { max_nodes: 4, max_depth: 8 };
-        let mut worth = Worth::default();
+        let mut value = TreeValue::default();
         let costs = Costs::new(level, verification);
-        worth.begin(&RoundStart { costs, limits, position: 0, seed: 0 }, 1.0, (4, 0));
-        chances.iter().zip(1..).for_each(|(&chance, id)| worth.offer(Ranked::new(chance, id)));
-        worth
+        value.begin(&RoundPrices { costs, pace: 1.0, limits, widest: 4 });
+        chances.iter().zip(1..).for_each(|(&chance, id)| value.offer(Ranked::new(chance, id)));
+        value
     }
 
     /// Nodes of these chances.
@@ -188,7 +187,7 @@ mod tests {
     #[test]
     fn nodes_are_sent_while_their_chance_pays_for_verifying_them() {
         let chances = [0.1, 0.9, 0.3, 0.5];
-        let sent = |per_node| worth(Curve::line(0.1, 0.0), Curve::line(1.0, per_node), &chances).best(0);
+        let sent = |per_node| value(Curve::line(0.1, 0.0), Curve::line(1.0, per_node), &chances).best();
         assert_eq!(sent(0.0), [2, 4, 3, 1]);
         assert_eq!(sent(0.4), [2, 4]);
         assert_eq!(sent(1.0), []);
@@ -196,20 +195,18 @@ mod tests {
 
     #[test]
     fn the_flat_part_of_a_cost_is_used_up() {
-        let mut worth = worth(Curve::line(0.1, 0.0), Curve::knee(1.0, 0.6, 3), &[0.5, 0.4, 0.3, 0.2]);
-        assert_eq!(worth.best(0), [1, 2, 3]);
+        let mut value = value(Curve::line(0.1, 0.0), Curve::knee(1.0, 0.6, 3), &[0.5, 0.4, 0.3, 0.2]);
+        assert_eq!(worth.best(), [1, 2, 3]);
     }
 
     #[test]
-    fn a_probe_sends_something_and_nobody_more_than_allowed() {
-        assert_eq!(worth(Curve::line(0.1, 0.0), Curve::line(1.0, 1.0), &[0.5]).best(1), [1]);
-        assert_eq!(worth(Curve::line(0.1, 0.0), Curve::line(1.0, 0.0), &[0.5; 9]).best(0), [1, 2, 3, 4]);
-        assert_eq!(worth(Curve::line(0.1, 0.0), Curve::line(1.0, 0.0), &[]).best(1), []);
+    fn no_more_are_sent_than_allowed() {
+        assert_eq!(value(Curve::line(0.1, 0.0), Curve::line(1.0, 0.0), &[0.5; 9]).best(), [1, 2, 3, 4]);
     }
 
     #[test]
     fn as_many_nodes_are_run_as_pay_for_it() {
-        let level = |per_node| worth(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
+        let level = |per_node| value(Curve::line(0.2, per_node), Curve::line(1.0, 0.0), &[]);
         assert_eq!(level(0.0).level(&frontier(&[0.5, 0.2, 0.1]), &Following::one(1.0)), 3);
         assert_eq!(level(0.15).level(&frontier(&[0.5, 0.2, 0.1]), &Following::one(1.0)), 2);
         assert_eq!(level(0.6).level(&frontier(&[0.5, 0.2, 0.1]), &Following::one(1.0)), 0);
@@ -220,25 +217,25 @@ mod tests {
         // Sending anything costs a token; each level brings 0.9 at first and costs 0.3.
         let first_is_dear = Curve::through([(0, 1.0), (1, 2.0), (4, 2.0)]).unwrap_or(Curve::line(1.0, 0.0));
         let pays = |limit, ms| {
-            let mut worth = worth(Curve::line(ms, 0.0), first_is_dear, &[]);
-            worth.levels_left = limit;
-            assert_eq!(worth.level(&frontier(&[1.0]), &Following::one(0.9)), 0);
-            worth.chain([0.9, 0.81, 0.73].into_iter())
+            let mut value = value(Curve::line(ms, 0.0), first_is_dear, &[]);
+            value.levels_left = limit;
+            assert_eq!(value.level(&frontier(&[1.0]), &Following::one(0.9)), 0);
+            value.chain([0.9, 0.81, 0.73].into_iter())
         };
         assert_eq!((pays(8, 0.3), pays(1, 0.3), pays(8, 0.8)), (true, false, false));
     }
 
     #[test]
     fn in_a_full_tree_a_child_must_beat_the_node_it_replaces() {
-        let full = |chance| worth(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
+        let full = |chance| value(Curve::line(0.2, 0.0), Curve::line(1.0, 0.0), &[chance; 4]);
         assert_eq!(full(0.3).level(&frontier(&[0.9]), &Following::one(1.0)), 1);
         assert_eq!(full(0.8).level(&frontier(&[0.9]), &Following::one(1.0)), 0);
     }
 
     #[test]
-    fn time_is_counted_in_plain_steps() {
-        let mut worth = worth(Curve::line(0.5, 0.0), Curve::line(2.0, 0.5), &[]);
-        worth.spend(1);
-        assert_eq!(worth.relative_time(2), (3.5 / 2.0, 0.0));
+    fn a_round_takes_its_levels_and_its_verification() {
+        let mut value = value(Curve::line(0.5, 0.0), Curve::line(2.0, 0.5), &[]);
+        value.spend(1);
+        assert_eq!(value.ms(2), 3.5);
     }
 }

@@ -1,4 +1,5 @@
-//! Follows a duration that nothing explains but the machine and its connections.
+//! What a round takes besides draft levels and the target's own computing: there and back, and the handing over between
+//! threads. Nothing explains it but the machine and its connections, so it is only followed.
 
 /// Share of its weight that a measurement loses in the mean when a new one arrives.
 const FADE: f64 = 0.06;
@@ -18,20 +19,18 @@ const FIRST: usize = 5;
 
 /// A running mean of durations; old ones fade, and one hiccup hardly counts.
 #[derive(Debug, Clone)]
-pub(super) struct Way {
+pub(super) struct Overhead {
     ms: f64,
     /// Mean distance of the measurements from the mean.
     spread: f64,
     /// The first [`FIRST`] measurements, by size.
     first: Vec<f64>,
-    /// How many there were.
-    times: usize,
 }
 
-impl Way {
+impl Overhead {
     /// Believed to take `ms` until it is measured.
     pub(super) fn new(ms: f64) -> Self {
-        Self { ms, spread: ms * SPREAD, first: Vec::with_capacity(FIRST), times: 0 }
+        Self { ms, spread: ms * SPREAD, first: Vec::with_capacity(FIRST) }
     }
 
     /// The mean of the last measurements, in milliseconds.
@@ -41,28 +40,15 @@ impl Way {
 
     /// It took this long.
     pub(super) fn add(&mut self, ms: f64) {
-        self.add_one_of(ms, 1);
-    }
-
-    /// The same where `together` sequences measure it in turns: old measurements fade as slowly as if there were one, and
-    /// until there are enough all count alike.
-    pub(super) fn add_one_of(&mut self, ms: f64, together: usize) {
-        self.times += 1;
         if self.first.len() < FIRST {
             self.begin(ms);
             return;
         }
-        let fade = FADE.min(1.0 / self.times as f64).max(FADE / together.max(1) as f64);
         let off = ms - self.ms;
         let cut = HICCUP * self.spread.max(self.ms * SPREAD_MIN).max(SPREAD_MIN_MS);
-        self.ms += fade * off.clamp(-cut, cut);
+        self.ms += FADE * off.clamp(-cut, cut);
         // A change that lasts widens the cut, one hiccup does so by a little.
-        self.spread += fade * (off.abs().min(2.0 * cut) - self.spread);
-    }
-
-    /// How many times it was measured.
-    pub(super) fn times(&self) -> usize {
-        self.times
+        self.spread += FADE * (off.abs().min(2.0 * cut) - self.spread);
     }
 
     fn begin(&mut self, ms: f64) {
@@ -78,25 +64,25 @@ mod tests {
     use super::*;
 
     fn after(first: f64, then: f64, times: usize) -> f64 {
-        let mut way = Way::new(9.0);
-        (0..50).for_each(|_| way.add(first));
-        (0..times).for_each(|_| way.add(then));
-        way.ms()
+        let mut overhead = Overhead::new(9.0);
+        (0..50).for_each(|_| overhead.add(first));
+        (0..times).for_each(|_| overhead.add(then));
+        overhead.ms()
     }
 
     #[test]
     fn the_first_measurement_replaces_the_belief() {
-        let mut way = Way::new(9.0);
-        assert_eq!(way.ms(), 9.0);
-        way.add(0.5);
-        assert_eq!(way.ms(), 0.5);
+        let mut overhead = Overhead::new(9.0);
+        assert_eq!(overhead.ms(), 9.0);
+        overhead.add(0.5);
+        assert_eq!(overhead.ms(), 0.5);
     }
 
     #[test]
     fn a_beginning_of_hiccups_is_none() {
-        let mut way = Way::new(9.0);
-        [40.0, 0.5, 0.6, 30.0, 0.4].into_iter().for_each(|ms| way.add(ms));
-        assert_eq!(way.ms(), 0.6);
+        let mut overhead = Overhead::new(9.0);
+        [40.0, 0.5, 0.6, 30.0, 0.4].into_iter().for_each(|ms| overhead.add(ms));
+        assert_eq!(overhead.ms(), 0.6);
     }
 
     #[test]

@@ -1,0 +1,132 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+/// What each way really makes with so many open sequences, in tokens a millisecond of all together.
+type Machine = fn(usize) -> [f64; 2];
+
+/// Sequences in a loop: each round takes what the way makes, with some jitter, and its outcome is told to the gate.
+struct Sequences {
+    gate: Gate,
+    machine: Machine,
+    /// Whether each sequence's last round was drafted for.
+    last: Vec<Option<bool>>,
+    jitter: SplitMix64,
+    /// Rounds that were drafted for, and all.
+    drafted: usize,
+    rounds: usize,
+}
+
+impl Sequences {
+    fn new(machine: Machine) -> Self {
+        let (gate, jitter) = (Gate::new(7), SplitMix64::new(11));
+        Self { gate, machine, last: Vec::new(), jitter, drafted: 0, rounds: 0 }
+    }
+
+    /// So many rounds of each of `open` sequences; gives the share of those that were drafted for.
+    fn run(&mut self, open: usize, rounds: usize) -> f64 {
+        self.last.resize(open, None);
+        (self.drafted, self.rounds) = (0, 0);
+        for _ in 0..rounds {
+            let drafts = self.gate.mode().drafts();
+            let rate = (self.machine)(open)[usize::from(drafts)] / open as f64;
+            for sequence in 0..open {
+                let tokens = if drafts { 1 + (self.jitter.next_u64() % 5) as usize } else { 1 };
+                let mean = if drafts { 3.0 } else { 1.0 };
+                let ms = mean / rate * (0.9 + 0.2 * self.jitter.unit());
+                if self.last[sequence].replace(drafts) == Some(drafts) {
+                    self.gate.observe(&GateRound { drafted: drafts, tokens, ms, open });
+                }
+                self.drafted += usize::from(drafts);
+                self.rounds += 1;
+            }
+        }
+        self.drafted as f64 / self.rounds as f64
+    }
+}
+
+#[test]
+fn plain_decoding_is_measured_first_and_drafting_tried_next() {
+    let mut gate = Gate::new(1);
+    assert_eq!(gate.mode(), Mode::Measure);
+    for round in 0..EPOCH_ROUNDS + 1 {
+        assert_eq!(gate.mode(), Mode::Measure, "{round}");
+        gate.observe(&GateRound { drafted: false, tokens: 1, ms: 2.0, open: 1 });
+    }
+    assert!(gate.mode().drafts());
+}
+
+#[test]
+fn what_makes_more_is_done_nearly_always() {
+    for open in [1, 4, 16] {
+        let mut pays = Sequences::new(|_| [1.0, 1.5]);
+        pays.run(open, 400);
+        assert!(pays.run(open, 2000) > 0.97, "{open}");
+        assert_eq!(pays.gate.mode(), Mode::Draft);
+        let mut costs = Sequences::new(|_| [1.0, 0.8]);
+        costs.run(open, 400);
+        assert!(costs.run(open, 2000) < 0.03, "{open}");
+    }
+}
+
+#[test]
+fn little_is_lost_by_trying_however_near_the_two_are() {
+    for [plain, draft] in [[1.0, 0.5], [1.0, 0.9], [1.0, 0.97], [0.97, 1.0], [0.8, 1.0], [0.5, 1.0]] {
+        let mut lost = 0.0;
+        for seed in 0..8 {
+            let mut sequences = Sequences::new(|_| [1.0, 1.0]);
+            sequences.gate = Gate::new(seed);
+            sequences.jitter = SplitMix64::new(seed + 100);
+            let rate = [plain, draft];
+            sequences.machine = MACHINES[MACHINES.iter().position(|machine| machine(1) == rate).unwrap()];
+            sequences.run(4, 200);
+            let share = sequences.run(4, 2000);
+            let best = plain.max(draft);
+            lost += (1.0 - (share * draft + (1.0 - share) * plain) / best) / 8.0;
+        }
+        assert!(lost < 0.015, "{plain} {draft}: {lost}");
+    }
+}
+
+/// A function pointer for each pair, as machines hold no state.
+const MACHINES: [Machine; 6] =
+    [|_| [1.0, 0.5], |_| [1.0, 0.9], |_| [1.0, 0.97], |_| [0.97, 1.0], |_| [0.8, 1.0], |_| [0.5, 1.0]];
+
+#[test]
+fn a_change_is_noticed_after_a_while() {
+    let mut sequences = Sequences::new(|_| [1.0, 0.8]);
+    sequences.run(2, 3000);
+    sequences.machine = |_| [1.0, 2.0];
+    sequences.run(2, 4000);
+    assert!(sequences.run(2, 1000) > 0.9);
+    sequences.machine = |_| [1.0, 0.5];
+    sequences.run(2, 200);
+    assert!(sequences.run(2, 1000) < 0.1);
+}
+
+#[test]
+fn each_load_has_its_own_answer_and_is_remembered() {
+    let mut sequences = Sequences::new(|open| if open < 4 { [1.0, 1.6] } else { [1.0, 0.7] });
+    for open in [1, 16] {
+        sequences.run(open, 600);
+    }
+    for (open, expected) in [(1, 1.0), (16, 0.0), (1, 1.0), (16, 0.0)] {
+        let share = sequences.run(open, 100);
+        assert!((share - expected).abs() < 0.15, "{open}: {share}");
+    }
+}
+
+#[test]
+fn at_a_load_that_is_not_known_the_nearest_is_followed() {
+    let mut sequences = Sequences::new(|_| [1.0, 0.4]);
+    sequences.run(16, 600);
+    let share = sequences.run(64, 40);
+    assert!(share < 0.2, "{share}");
+}
+
+#[test]
+fn rounds_of_the_other_kind_do_not_count() {
+    let mut gate = Gate::new(1);
+    (0..100).for_each(|_| gate.observe(&GateRound { drafted: true, tokens: 1, ms: 1.0, open: 1 }));
+    assert_eq!(gate.mode(), Mode::Measure);
+}
