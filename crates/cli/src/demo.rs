@@ -1,16 +1,13 @@
 //! The demonstration: two targets served by one drafter, compared with plain decoding.
 
+use espalier_bench::{Comparison, compare};
 use espalier_client::Client;
+use espalier_command::{Decoding, Form, Verdict, report, request, start};
+use espalier_local::{DEFAULT_DRAFTER, DrafterChoice, Plan, SystemArgs};
 use espalier_proto::GenerationRequest;
 
-use crate::Verdict;
-use crate::args::{Decoding, SystemArgs};
-use crate::bench::decode::{Comparison, compare};
 use crate::error::CliError;
-use crate::models::{DEFAULT_DRAFTER, DrafterChoice};
-use crate::request::{Form, request};
-use crate::system::{plan, start};
-use crate::{generate, report};
+use crate::generate;
 
 /// A problem of GSM8K's test set (MIT licence, openai/grade-school-math).
 const QUESTION: &str = "Carla is downloading a 200 GB file. Normally she can download 2 GB/minute, but 40% of the way \
@@ -21,7 +18,7 @@ const TARGETS: [&str; 2] = ["small", "medium"];
 
 pub(crate) async fn run(system: &SystemArgs) -> Result<Verdict, CliError> {
     let drafter = DrafterChoice::parse(DEFAULT_DRAFTER, system)?;
-    let running = start(plan(&TARGETS, &[drafter], system)?).await?;
+    let running = start(Plan::new(&TARGETS, &[drafter], system)?).await?;
     let verdict = show(Client::new(running.gateway())?).await;
     running.stop().await?;
     verdict
@@ -45,13 +42,13 @@ async fn show(mut client: Client) -> Result<Verdict, CliError> {
 }
 
 fn ask(target: &str) -> Result<GenerationRequest, CliError> {
-    request(target, QUESTION, Form::Chat, &Decoding::greedy(128))
+    Ok(request(target, QUESTION, Form::Chat, &Decoding::greedy(128))?)
 }
 
 /// Plain and speculative decoding in turns.
 async fn measure(client: &mut Client, request: GenerationRequest) -> Result<Comparison, CliError> {
     const TURNS: usize = 5;
-    compare(client, &vec![request; TURNS], |_| {}).await
+    Ok(compare(client, vec![request; TURNS], || {}).await?)
 }
 
 fn table(compared: &[Comparison]) -> comfy_table::Table {

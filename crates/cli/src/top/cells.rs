@@ -1,7 +1,8 @@
 //! Figures as words, the same on a screen and in a table.
 
+use espalier_command::report::{figure, yes};
+
 use super::figures::{Ended, ForTarget, Gateway, Pace, Service, Work};
-use crate::report::{figure, yes};
 
 /// Columns of verifiers and drafters, after their names.
 pub(super) const HEADER: [&str; 9] =
