@@ -25,8 +25,9 @@ pub struct SystemArgs {
         value_name = "P[,P…]"
     )]
     pub predictors: Vec<String>,
-    /// Thresholds of exits by target and drafter, as `espalier tune thresholds` writes them. A drafter with several exits
-    /// that is not named there tunes its own for each target while it serves.
+    /// Thresholds of exits by target and drafter, as `espalier tune thresholds` writes them; when absent `profiles.json` of
+    /// the folder of models, if all models are from there. A drafter with several exits that is not named there tunes its
+    /// own for each target while it serves.
     #[arg(long, global = true, env = "ESPALIER_PROFILES", value_name = "FILE.json")]
     pub profiles: Option<PathBuf>,
     /// Memory for the keys and values of each model that is served, like `512MiB` or `8GiB`; what suits model and machine

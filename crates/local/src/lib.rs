@@ -9,6 +9,7 @@ mod error;
 mod models;
 mod plan;
 mod predictors;
+mod profiles;
 mod system;
 #[cfg(test)]
 mod testing;

@@ -13,7 +13,7 @@ use crate::unique::unique;
 pub const DEFAULT_TARGETS: [&str; 2] = ["small", "medium"];
 
 /// Who drafts unless told otherwise: one drafter for all targets.
-pub const DEFAULT_DRAFTER: &str = "small";
+pub const DEFAULT_DRAFTER: &str = "sorted";
 
 /// The folder name that holds checkpoints.
 const MODELS: &str = "models";

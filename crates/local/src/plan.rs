@@ -12,7 +12,7 @@ use espalier_verifier::Config as VerifierConfig;
 use crate::args::SystemArgs;
 use crate::error::LocalError;
 use crate::models::{DrafterChoice, checkpoint, shared_target};
-use crate::predictors;
+use crate::{predictors, profiles};
 
 /// A free port on loopback.
 pub const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -42,7 +42,7 @@ impl Plan {
     /// Names that stand for nothing, and files that cannot be read.
     pub fn new(targets: &[&str], drafters: &[DrafterChoice], system: &SystemArgs) -> Result<Self, LocalError> {
         let folders = targets.iter().map(|name| checkpoint(name, system)).collect::<Result<Vec<_>, _>>()?;
-        let profiles = system.profiles.as_deref().map(Profiles::read).transpose()?.unwrap_or_default();
+        let profiles = profiles::of(&folders, drafters, system)?;
         let config = |choice| drafter_config(choice, &folders, system).transpose();
         let mut drafters = drafters.iter().filter_map(config).collect::<Result<Vec<_>, LocalError>>()?;
         predictors::give(&mut drafters, system)?;

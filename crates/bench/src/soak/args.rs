@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use espalier_local::DEFAULT_DRAFTER;
+
 use crate::limits::at_once;
 
 /// The options of `espalier bench soak`.
@@ -13,7 +15,7 @@ pub struct Soak {
     pub(crate) target: String,
     /// Who drafts: a drafter by name or by path, `NAME:LAYERS` for first layers, `ngram` for proposals from the text
     /// itself.
-    #[arg(long, default_value = "small:2", value_name = "D")]
+    #[arg(long, default_value = DEFAULT_DRAFTER, value_name = "D")]
     pub(crate) drafter: String,
     /// Prompts, one JSON object a line.
     #[arg(long, value_name = "FILE.jsonl")]
