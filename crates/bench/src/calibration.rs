@@ -13,7 +13,7 @@ mod observe;
 mod reader;
 mod report;
 
-use espalier_command::report::{figure, json, progress, table};
+use espalier_command::report::{figure, json, progress, table, write};
 use espalier_command::{Verdict, prompts};
 use espalier_local::SystemArgs;
 
@@ -39,7 +39,7 @@ pub(crate) fn run(system: &SystemArgs, args: &Calibration) -> Result<Verdict, Be
         print(&report);
     }
     if let Some(path) = &args.plot {
-        chart::chart(&report).save(path)?;
+        write(path, &chart::chart(&report)?)?;
     }
     Ok(Verdict::Good)
 }

@@ -7,6 +7,8 @@ use espalier_model::ModelError;
 use espalier_speculation::LogitsError;
 use espalier_text::TextError;
 
+use crate::plot::PlotError;
+
 /// Why a measurement did not come to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
@@ -50,6 +52,9 @@ pub enum BenchError {
     /// Nothing can be chosen of a model's logits.
     #[error(transparent)]
     Logits(#[from] LogitsError),
+    /// A plot cannot be drawn.
+    #[error("the plot cannot be drawn")]
+    Plot(#[from] PlotError),
 }
 
 impl BenchError {
@@ -63,7 +68,7 @@ impl BenchError {
             | Self::Command(_) => true,
             Self::Local(error) => error.is_of_the_request(),
             Self::Client(error) => error.is_of_the_request(),
-            Self::Model(_) | Self::Text(_) | Self::Logits(_) => false,
+            Self::Model(_) | Self::Text(_) | Self::Logits(_) | Self::Plot(_) => false,
         }
     }
 }

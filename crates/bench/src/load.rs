@@ -59,7 +59,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Load) -> Result<Verdict, Ben
 
     print(&found, args.json);
     if let Some(path) = &args.plot {
-        chart::chart(&found).save(path)?;
+        report::write(path, &chart::chart(&found)?)?;
     }
     let answered = found.iter().all(|figures| figures.finished > 0);
     Ok((answered && found.iter().all(Figures::is_sound)).into())

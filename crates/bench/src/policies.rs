@@ -52,7 +52,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Policies) -> Result<Verdict,
 
     print(&compared, args.json);
     if let Some(path) = &args.plot {
-        chart::chart(&compared.groups).save(path)?;
+        report::write(path, &chart::chart(&compared.groups)?)?;
     }
     Ok(compared.identical().into())
 }

@@ -1,18 +1,17 @@
 //! Both relations as a plot: confidence to the left, entropy to the right.
 
 use espalier_command::report::figure;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::bins::Bin;
 use super::report::Report;
-use crate::plot::{Anchor, Panel, Point, Scale, Svg, colour};
+use crate::plot::{Area, Chart, PlotError, SMALL, TEXT, TITLE, colour, dashed, svg};
 
-const SIZE: Point = (880.0, 396.0);
-const TOP: f64 = 72.0;
-const BOTTOM: f64 = 326.0;
-/// The left and right edges of the panels.
-const EDGES: [(f64, f64); 2] = [(60.0, 430.0), (500.0, 870.0)];
-/// Between two bars.
-const GAP: f64 = 1.5;
+const SIZE: (u32, u32) = (880, 400);
+
+/// Points of a curve.
+const STEPS: u32 = 100;
 
 /// SVIP's estimate of the acceptance probability from the entropy `h` (its section 2), at its released weight.
 fn svip_estimate(h: f64) -> f64 {
@@ -20,15 +19,22 @@ fn svip_estimate(h: f64) -> f64 {
 }
 
 /// The plot of a report.
-pub(super) fn chart(report: &Report) -> Svg {
-    let mut svg = Svg::new(SIZE.0, SIZE.1);
-    svg.text(
-        (14.0, 22.0),
-        Anchor::Start,
-        "title",
-        format_args!("Drafter {}, target {}", report.drafter, report.target),
-    );
-    let facts = format!(
+pub(super) fn chart(report: &Report) -> Result<String, PlotError> {
+    svg(SIZE, |root| {
+        let body = root.titled(&format!("Drafter {}, target {}", report.drafter, report.target), TITLE)?;
+        let body = body.titled(&facts(report), TEXT)?;
+        let (left, right) = body.split_horizontally(SIZE.0 / 2);
+        draw_confidence(&left, &report.confidence)?;
+        if report.entropy.is_empty() {
+            let nothing = "This drafter has no distribution, and so no entropy.";
+            return right.draw_text(nothing, &TextStyle::from(TEXT), (60, 20));
+        }
+        draw_entropy(&right, &report.entropy)
+    })
+}
+
+fn facts(report: &Report) -> String {
+    format!(
         "{} prompts, {} tokens guessed (how many per bin stands above it), accepted {}, mean confidence {}, expected \
          calibration error {}",
         report.prompts,
@@ -36,66 +42,59 @@ pub(super) fn chart(report: &Report) -> Svg {
         figure(report.acceptance, 3),
         figure(report.mean_confidence, 3),
         figure(report.calibration_error, 3),
-    );
-    svg.text((14.0, 40.0), Anchor::Start, "", facts);
-    draw_confidence(&mut svg, report);
-    if report.entropy.is_empty() {
-        svg.text((EDGES[1].0, TOP + 20.0), Anchor::Start, "", "This drafter has no distribution, and so no entropy.");
-    } else {
-        draw_entropy(&mut svg, &report.entropy);
-    }
-    svg
+    )
 }
 
-fn panel(side: usize, max: f64) -> Panel {
-    Panel { x: Scale::new(max, EDGES[side]), y: Scale::new(1.0, (BOTTOM, TOP)) }
+fn draw_confidence(area: &Area<'_>, bins: &[Bin]) -> Result<(), PlotError> {
+    let area = noted(area, "Dashed: acceptance = confidence. Whiskers: 95 % intervals.")?;
+    let mut chart = panel(&area, 1.0, "confidence of the drafter")?;
+    draw_bins(&mut chart, bins, colour(0))?;
+    chart.draw_series(dashed([(0.0, 0.0), (1.0, 1.0)].into_iter())).map(drop)
 }
 
-fn draw_confidence(svg: &mut Svg, report: &Report) {
-    let panel = panel(0, 1.0);
-    panel.draw_x_axis(svg, "confidence of the drafter");
-    panel.draw_y_axis(svg, "share accepted");
-    draw_bins(svg, &panel, &report.confidence, colour(0));
-    svg.curve([panel.at(0.0, 0.0), panel.at(1.0, 1.0)], "dashed");
-    svg.text(
-        (EDGES[0].0, BOTTOM + 50.0),
-        Anchor::Start,
-        "small",
-        "Dashed: acceptance = confidence. Whiskers: 95 % intervals.",
-    );
-}
-
-fn draw_entropy(svg: &mut Svg, bins: &[Bin]) {
+fn draw_entropy(area: &Area<'_>, bins: &[Bin]) -> Result<(), PlotError> {
+    let area = noted(area, "Dashed: SVIP's estimate 1 - sqrt(0.15 entropy). Whiskers: 95 % intervals.")?;
     let max = bins.last().map_or(1.0, |bin| bin.high);
-    let panel = panel(1, max);
-    panel.draw_x_axis(svg, "entropy of the drafter's distribution in nats");
-    panel.draw_y_axis(svg, "share accepted");
-    draw_bins(svg, &panel, bins, colour(1));
-    const STEPS: u32 = 100;
-    let points = (0..=STEPS).map(|i| max * f64::from(i) / f64::from(STEPS)).filter(|&h| svip_estimate(h) >= 0.0);
-    svg.curve(points.map(|h| panel.at(h, svip_estimate(h))), "dashed");
-    svg.text(
-        (EDGES[1].0, BOTTOM + 50.0),
-        Anchor::Start,
-        "small",
-        "Dashed: SVIP's estimate 1 - sqrt(0.15 entropy). Whiskers: 95 % intervals.",
-    );
+    let mut chart = panel(&area, max, "entropy of the drafter's distribution in nats")?;
+    draw_bins(&mut chart, bins, colour(1))?;
+    let points = (0..=STEPS).map(|i| max * f64::from(i) / f64::from(STEPS)).map(|h| (h, svip_estimate(h)));
+    chart.draw_series(dashed(points.filter(|(_, share)| *share >= 0.0))).map(drop)
+}
+
+/// What is left of an area with a note at its foot.
+fn noted<'a>(area: &Area<'a>, note: &str) -> Result<Area<'a>, PlotError> {
+    let height = area.dim_in_pixel().1;
+    let (above, foot) = area.split_vertically(height - 20);
+    foot.draw_text(note, &TextStyle::from(SMALL), (60, 4))?;
+    Ok(above)
+}
+
+/// Shares over values up to `max`.
+fn panel<'a, 'b>(area: &Area<'b>, max: f64, title: &str) -> Result<Chart<'a, 'b>, PlotError> {
+    let mut builder = ChartBuilder::on(area);
+    builder.margin(10).margin_top(20).x_label_area_size(36).y_label_area_size(50);
+    let mut chart = builder.build_cartesian_2d(0.0..max, 0.0..1.0)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.light_line_style(TRANSPARENT).label_style(TEXT).x_desc(title).y_desc("share accepted").draw()?;
+    Ok(chart)
 }
 
 /// A bar for each bin with observations, its interval at their mean, their number above.
-fn draw_bins(svg: &mut Svg, panel: &Panel, bins: &[Bin], fill: &str) {
+fn draw_bins(chart: &mut Chart<'_, '_>, bins: &[Bin], fill: RGBColor) -> Result<(), PlotError> {
     for bin in bins {
         let (Some(mean), Some(acceptance), Some(low), Some(high)) =
             (bin.mean, bin.acceptance, bin.acceptance_low, bin.acceptance_high)
         else {
             continue;
         };
-        let ((left, bottom), (right, top)) = (panel.at(bin.low, 0.0), panel.at(bin.high, acceptance));
-        svg.bar((left + GAP, bottom), (right - GAP, top), fill);
-        let highest = panel.at(mean, high);
-        svg.whisker(panel.at(mean, low), highest);
-        svg.text(((left + right) / 2.0, highest.1 - 4.0), Anchor::Middle, "small", count_text(bin.count));
+        let mut bar = Rectangle::new([(bin.low, 0.0), (bin.high, acceptance)], fill.filled());
+        bar.set_margin(0, 0, 1, 1);
+        chart.draw_series([bar])?;
+        chart.draw_series([ErrorBar::new_vertical(mean, low, acceptance, high, BLACK.filled(), 6)])?;
+        let above = TextStyle::from(SMALL).pos(Pos::new(HPos::Center, VPos::Bottom));
+        chart.draw_series([Text::new(count_text(bin.count), ((bin.low + bin.high) / 2.0, high), above)])?;
     }
+    Ok(())
 }
 
 /// A count in at most four characters, up to a million.
@@ -107,6 +106,7 @@ fn count_text(count: usize) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::guesses::Observation;
     use super::super::report::Pair;
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn a_bin_without_observations_has_no_bar() {
         // The ground; two bins of confidence; one of entropy.
-        assert_eq!(chart(&report(Some(0.2))).document().matches("<rect").count(), 1 + 2 + 1);
-        assert_eq!(chart(&report(None)).document().matches("<rect").count(), 1 + 2);
+        let bars = |entropy| chart(&report(entropy)).unwrap().matches("<rect").count();
+        assert_eq!((bars(Some(0.2)), bars(None)), (1 + 2 + 1, 1 + 2));
     }
 
     #[test]

@@ -1,38 +1,37 @@
 //! The figures as a plot: tokens a second over requests at once, or over requests a second, a line for each arm.
 
-use super::figures::Figures;
-use crate::plot::{Anchor, CHARACTER, Panel, Point, Scale, Svg, colour};
+use plotters::prelude::*;
 
-const SIZE: Point = (560.0, 380.0);
-/// The panel's corners.
-const LEFT_TOP: Point = (64.0, 62.0);
-const RIGHT_BOTTOM: Point = (536.0, 326.0);
-const MARGIN: f64 = 14.0;
-const DOT: f64 = 3.0;
+use super::figures::Figures;
+use crate::plot::{PlotError, TEXT, TITLE, axis_end, colour, svg};
+
+const SIZE: (u32, u32) = (560, 380);
+
+/// The radius of a point.
+const DOT: u32 = 3;
 
 /// The plot of all figures.
-pub(super) fn chart(found: &[Figures]) -> Svg {
-    let mut svg = Svg::new(SIZE.0, SIZE.1);
-    let greatest = |value: fn(&Figures) -> f64| found.iter().map(value).fold(0.0, f64::max);
-    let x = Scale::new(greatest(level), (LEFT_TOP.0, RIGHT_BOTTOM.0));
-    let panel = Panel { x, y: Scale::new(greatest(pace), (RIGHT_BOTTOM.1, LEFT_TOP.1)) };
+pub(super) fn chart(found: &[Figures]) -> Result<String, PlotError> {
+    let greatest = |value: fn(&Figures) -> f64| axis_end(found.iter().map(value).fold(0.0, f64::max));
     let closed = found.first().is_none_or(|figures| figures.concurrency.is_some());
-    panel.draw_x_axis(&mut svg, if closed { "requests at once" } else { "requests a second" });
-    panel.draw_y_axis(&mut svg, "tokens a second");
     let targets = found.first().map_or_else(String::new, |figures| figures.targets.join(", "));
-    svg.text((MARGIN, 22.0), Anchor::Start, "title", format_args!("Under load, targets {targets}"));
-    let mut entry_at = MARGIN;
-    for (i, (arm, of_arm)) in by_arm(found).into_iter().enumerate() {
-        let points: Vec<Point> = of_arm.iter().map(|figures| panel.at(level(figures), pace(figures))).collect();
-        for &(x, y) in &points {
-            svg.bar((x - DOT, y - DOT), (x + DOT, y + DOT), colour(i));
+    svg(SIZE, |root| {
+        let mut builder = ChartBuilder::on(root);
+        builder.caption(format!("Under load, targets {targets}"), TITLE).margin(12);
+        builder.x_label_area_size(36).y_label_area_size(56);
+        let mut chart = builder.build_cartesian_2d(0.0..greatest(level), 0.0..greatest(pace))?;
+        let mut mesh = chart.configure_mesh();
+        mesh.light_line_style(TRANSPARENT).label_style(TEXT).y_desc("tokens a second");
+        mesh.x_desc(if closed { "requests at once" } else { "requests a second" }).draw()?;
+        for (i, (arm, of_arm)) in by_arm(found).into_iter().enumerate() {
+            let points = of_arm.iter().map(|figures| (level(figures), pace(figures)));
+            chart.draw_series(points.clone().map(|point| Circle::new(point, DOT, colour(i).filled())))?;
+            let line = chart.draw_series(LineSeries::new(points, colour(i).stroke_width(2)))?;
+            line.label(arm).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour(i).filled()));
         }
-        svg.trace(points, colour(i));
-        svg.bar((entry_at, 34.0), (entry_at + 10.0, 44.0), colour(i));
-        svg.text((entry_at + 15.0, 43.0), Anchor::Start, "", &arm);
-        entry_at += 35.0 + CHARACTER * arm.chars().count() as f64;
-    }
-    svg
+        let mut legend = chart.configure_series_labels();
+        legend.position(SeriesLabelPosition::LowerRight).label_font(TEXT).background_style(WHITE.mix(0.8)).draw()
+    })
 }
 
 /// The figures of each arm under its name, in the order in which they come.
@@ -57,6 +56,7 @@ fn pace(figures: &Figures) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -73,15 +73,16 @@ mod tests {
             figures("plain", 8, 2000.0),
             figures("shared", 8, 2100.0),
         ];
-        let document = chart(&found).document();
-        assert_eq!(document.matches("<polyline").count(), 2);
-        // The ground, two in the legend, four points.
-        assert_eq!(document.matches("<rect").count(), 1 + 2 + 4);
-        assert!(document.contains(">plain (small)<") && document.contains(">requests at once<"));
+        let document = chart(&found).unwrap();
+        // A line and two points for each, and a mark in the legend.
+        assert_eq!(document.matches("<circle").count(), 4);
+        for text in ["plain (small)", "shared (small)", "requests at once"] {
+            assert_eq!(document.matches(text).count(), 1, "{text}");
+        }
     }
 
     #[test]
     fn nothing_to_show_is_an_empty_plot() {
-        assert!(chart(&[]).document().ends_with("</svg>\n"));
+        assert!(chart(&[]).unwrap().ends_with("</svg>\n"));
     }
 }

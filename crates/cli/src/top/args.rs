@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 /// The options of `espalier top`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Top {
@@ -22,11 +24,7 @@ pub(crate) struct Top {
 /// Reads a time between two readings.
 fn interval(text: &str) -> Result<Duration, String> {
     const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-    let number = |digits: &str| digits.parse::<u64>().ok();
-    let read = match text.strip_suffix("ms") {
-        Some(digits) => number(digits).map(Duration::from_millis),
-        None => text.strip_suffix('s').and_then(number).map(Duration::from_secs),
-    };
+    let read = text.parse::<SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
     read.filter(|time| INTERVALS.contains(time)).ok_or_else(|| "a time is 100ms to 3600s".to_owned())
 }
 
@@ -38,7 +36,8 @@ mod tests {
     fn a_time_has_a_unit_and_bounds() {
         assert_eq!(interval("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(interval("3600s"), Ok(Duration::from_secs(3600)));
-        for wrong in ["", "1", "s", "99ms", "3601s", "-1s", "1.5s", "1m"] {
+        assert_eq!(interval("1.5s"), Ok(Duration::from_millis(1500)));
+        for wrong in ["", "1", "s", "99ms", "3601s", "-1s", "1x"] {
             assert!(interval(wrong).is_err(), "{wrong}");
         }
     }

@@ -90,7 +90,7 @@ impl Run<'_> {
     pub(super) fn save(&mut self) -> Result<()> {
         files::create_folder(&self.out.join(FOLDER))?;
         self.log.write(&self.out.join(LOG))?;
-        files::replace_text(&self.out.join(CURVE), &curve::draw(&self.log.entries))?;
+        files::replace_text(&self.out.join(CURVE), &curve::draw(&self.log.entries)?)?;
         let mut tensors = trained(self.objective.params());
         for (name, Moments { mean, square }) in self.optimiser.moments() {
             tensors.insert(format!("{MEAN}{name}"), mean.clone());
