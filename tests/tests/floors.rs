@@ -10,12 +10,14 @@ use std::sync::LazyLock;
 use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Node, PackageId};
 
 /// The crates of each floor by package name, the lowest floor first.
-const FLOORS: [&[&str]; 6] = [
+const FLOORS: [&[&str]; 8] = [
     &["espalier-speculation"],
-    &["espalier-model", "espalier-proto", "espalier-text"],
+    &["espalier-model", "espalier-proto", "espalier-text", "espalier-vectors"],
     &["espalier-round", "espalier-service-kit"],
     &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-trainer", "espalier-verifier"],
     &["espalier-local"],
+    &["espalier-command"],
+    &["espalier-bench"],
     &["espalier", "espalier-tests"],
 ];
 

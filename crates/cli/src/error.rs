@@ -3,47 +3,23 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use espalier_bench::BenchError;
 use espalier_client::ClientError;
+use espalier_command::CommandError;
 use espalier_local::{LocalError, ProfilesError};
 use espalier_model::ModelError;
-use espalier_proto::FaultKind;
 use espalier_service_kit::{ShutdownError, TelemetryError};
-use espalier_speculation::{ExitError, LogitsError, PolicyError, PruningPolicy, SamplingError, StopStringError};
-use espalier_text::TextError;
+use espalier_speculation::{ExitError, StopStringError};
 use espalier_trainer::TrainError;
-use espalier_verifier::ConfigError;
+use espalier_vectors::VectorsError;
 
 /// Why a command did not get to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    #[error("there is no checkpoint `{name}`: neither a folder of that name nor {}", tried.display())]
-    NoCheckpoint { name: String, tried: PathBuf },
-    #[error("no folder of models was found; name one with --models")]
-    NoModels,
-    #[error("`{given}` is no drafter: expected NAME, NAME:LAYERS with at least 1 layer, `ngram` or `none`")]
-    Drafter { given: String },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("cannot write {}", path.display())]
-    Write { path: PathBuf, source: std::io::Error },
-    #[error("{}, line {line}: {what}", path.display())]
-    Prompt { path: PathBuf, line: usize, what: String },
     #[error("{} holds no checkpoint folders", path.display())]
     NoFolders { path: PathBuf },
-    #[error("{} holds no prompts", path.display())]
-    NoPrompts { path: PathBuf },
-    #[error("the {what} `{name}` is given twice")]
-    Twice { what: &'static str, name: String },
-    #[error("--drafters-each names {drafters} drafters for {targets} targets; it takes one for each")]
-    DraftersEach { drafters: usize, targets: usize },
-    #[error("`none` guesses nothing that could be compared with the target's text")]
-    NobodyGuesses,
-    #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
-    Tokenizers { drafter: String, target: String },
-    #[error(
-        "predictor `{predictor}` was trained with a drafter of fingerprint {fingerprint}, which is none of those here"
-    )]
-    NoDrafterOf { predictor: String, fingerprint: String },
     #[error("drafter `{drafter}` has one exit only, so it has no thresholds to tune")]
     NoExits { drafter: String },
     #[error("drafter `{drafter}` gave up, so its pace cannot be measured")]
@@ -53,6 +29,12 @@ pub(crate) enum CliError {
     #[error("`{name}` is no size of a model: expected layers, hidden, heads, kv-heads, ffn or context")]
     Size { name: String },
     #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    #[error(transparent)]
     Train(#[from] TrainError),
     #[error(transparent)]
     Exits(#[from] ExitError),
@@ -61,25 +43,11 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error(transparent)]
-    Local(#[from] LocalError),
-    #[error(transparent)]
     Model(#[from] ModelError),
-    #[error(transparent)]
-    Text(#[from] TextError),
-    #[error(transparent)]
-    Logits(#[from] LogitsError),
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    #[error(transparent)]
-    Pruning(#[from] PruningPolicy),
-    #[error(transparent)]
-    Sampling(#[from] SamplingError),
     #[error(transparent)]
     StopStrings(#[from] StopStringError),
     #[error(transparent)]
-    Vectors(#[from] crate::vectors::VectorsError),
-    #[error(transparent)]
-    Config(#[from] ConfigError),
+    Vectors(#[from] VectorsError),
     #[error(transparent)]
     Shutdown(#[from] ShutdownError),
     #[error(transparent)]
@@ -95,34 +63,24 @@ pub(crate) enum CliError {
 impl CliError {
     /// 2 for what the caller can mend by asking otherwise, 1 for everything else.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        let asked = match self {
-            Self::Client(ClientError::Fault(fault)) => fault.kind == FaultKind::BadInput,
-            Self::Client(ClientError::Connect(_)) => true,
-            Self::Train(fault) => fault.is_of_the_request(),
-            Self::NoCheckpoint { .. }
-            | Self::NoModels
-            | Self::Drafter { .. }
+        ExitCode::from(if self.is_of_the_request() { 2 } else { 1 })
+    }
+
+    fn is_of_the_request(&self) -> bool {
+        match self {
+            Self::Local(error) => error.is_of_the_request(),
+            Self::Bench(error) => error.is_of_the_request(),
+            Self::Train(error) => error.is_of_the_request(),
+            Self::Client(error) => error.is_of_the_request(),
+            Self::Command(_)
             | Self::Read { .. }
-            | Self::Write { .. }
-            | Self::Prompt { .. }
-            | Self::Twice { .. }
-            | Self::Size { .. }
-            | Self::DraftersEach { .. }
-            | Self::NobodyGuesses
-            | Self::NoTerminal
-            | Self::Tokenizers { .. }
-            | Self::NoDrafterOf { .. }
-            | Self::NoExits { .. }
-            | Self::Profiles(_)
             | Self::NoFolders { .. }
-            | Self::NoPrompts { .. }
-            | Self::Policy(_)
-            | Self::Pruning(_)
-            | Self::Sampling(_)
+            | Self::NoExits { .. }
+            | Self::Size { .. }
+            | Self::Profiles(_)
             | Self::StopStrings(_)
-            | Self::Config(_) => true,
+            | Self::NoTerminal => true,
             _ => false,
-        };
-        ExitCode::from(if asked { 2 } else { 1 })
+        }
     }
 }

@@ -1,18 +1,54 @@
 //! `espalier generate`.
 
 use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
+use clap::ArgGroup;
+use clap::builder::RangedU64ValueParser;
 use espalier_client::{Answer, Client};
+use espalier_command::{Decoding, Form, OneTarget, Verdict, prompts, report, request};
+use espalier_local::SystemArgs;
 use espalier_proto::{GeneratedToken, GenerationRequest};
-use espalier_speculation::{FinishReason, StopStrings};
+use espalier_speculation::{FinishReason, LOGPROBS_MAX, StopStrings};
 use serde::Serialize;
 
-use crate::Verdict;
-use crate::args::{Generate, SystemArgs};
 use crate::error::CliError;
-use crate::request::{Form, request};
-use crate::system::Local;
-use crate::{prompts, report};
+
+/// The options of `espalier generate`.
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub(crate) struct Generate {
+    /// The model that answers, by name or, without `--gateway`, by path.
+    #[arg(long, value_name = "T")]
+    pub(crate) target: String,
+    /// The prompt.
+    #[arg(long, group = "what", value_name = "S")]
+    pub(crate) prompt: Option<String>,
+    /// Prompts, one JSON object a line with `prompt`, `question` or `turns` (the first turn is used).
+    #[arg(long, group = "what", value_name = "FILE.jsonl")]
+    pub(crate) prompts: Option<PathBuf>,
+    /// Only the first so many prompts.
+    #[arg(long, requires = "prompts", value_name = "N")]
+    pub(crate) limit: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) decoding: Decoding,
+    /// The prompt is the text to continue: no chat template.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// A running gateway; without it the system is started in this process.
+    #[arg(long, env = "ESPALIER_GATEWAY", value_name = "URL")]
+    pub(crate) gateway: Option<String>,
+    /// End the answer before this text; may be given several times.
+    #[arg(long, allow_hyphen_values = true, value_name = "S")]
+    pub(crate) stop: Vec<String>,
+    /// Print each token's log-probability, and those of so many alternatives.
+    #[arg(long, requires = "json", value_parser = RangedU64ValueParser::<usize>::new().range(..=LOGPROBS_MAX as u64), value_name = "N")]
+    pub(crate) logprobs: Option<usize>,
+    /// Print JSON, one object a prompt.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// One prompt's answer, as JSON.
 #[derive(Serialize)]
@@ -64,7 +100,7 @@ impl<'a> TokenLogprobs<'a> {
 }
 
 /// The name of a reason as OpenAI's and others' interfaces spell it.
-pub(crate) fn reason_name(reason: FinishReason) -> &'static str {
+fn reason_name(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
         FinishReason::Length => "length",
@@ -106,11 +142,12 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
     match &args.gateway {
         Some(gateway) => {
             let mut client = Client::new(gateway)?;
-            answer_all(&mut client, (&args.target, args.decoding.drafter.as_deref()), &prompts, args).await
+            let names = Names { target: &args.target, drafter: args.decoding.drafter.as_deref() };
+            answer_all(&mut client, names, &prompts, args).await
         }
         None => {
-            let local = Local::start(&args.target, &args.decoding, system).await?;
-            let names = (local.target.as_str(), local.drafter.as_deref());
+            let local = OneTarget::start(&args.target, &args.decoding, system).await?;
+            let names = Names { target: &local.target, drafter: local.drafter.as_deref() };
             let verdict = answer_all(&mut local.client()?, names, &prompts, args).await;
             local.stop().await?;
             verdict
@@ -126,18 +163,25 @@ fn ask(target: &str, prompt: &str, args: &Generate) -> Result<GenerationRequest,
     Ok(GenerationRequest { stop_strings, logprobs: args.logprobs, ..request })
 }
 
+/// How requests name what they use.
+#[derive(Debug, Clone, Copy)]
+struct Names<'a> {
+    target: &'a str,
+    drafter: Option<&'a str>,
+}
+
 async fn answer_all(
     client: &mut Client,
-    (target, drafter): (&str, Option<&str>),
+    names: Names<'_>,
     prompts: &[String],
     args: &Generate,
 ) -> Result<Verdict, CliError> {
     for (i, prompt) in prompts.iter().enumerate() {
-        let mut request = ask(target, prompt, args)?;
-        request.drafter = drafter.filter(|_| request.speculate).map(str::to_owned);
+        let mut request = ask(names.target, prompt, args)?;
+        request.drafter = names.drafter.filter(|_| request.speculate).map(str::to_owned);
         if args.json {
             let answer = client.generate(request, |_| {}).await?;
-            report::json(&Line::new(target, &answer));
+            report::json(&Line::new(names.target, &answer));
             continue;
         }
         if prompts.len() > 1 {
@@ -162,7 +206,7 @@ pub(crate) fn show(tokens: &[GeneratedToken]) {
 }
 
 /// An answer's figures in one line.
-pub(crate) fn summary(answer: &Answer) -> String {
+fn summary(answer: &Answer) -> String {
     let speculation = &answer.completion.speculation;
     format!(
         "{} tokens in {} rounds, {} tokens a round, {:.0} tokens/s, drafter {}, {}",

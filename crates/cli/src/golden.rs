@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use espalier_command::{Verdict, report};
 use espalier_model::{Checkpoint, Decoder, Depth, Golden, LoadOptions, Logits, ModelError, Row, Segment, Workspace};
 use espalier_speculation::{Token, arg_max};
 use serde::Serialize;
 
-use crate::Verdict;
-use crate::args::Folder;
 use crate::error::CliError;
-use crate::report;
+use crate::folder::Folder;
 
 /// What one folder's check found.
 #[derive(Serialize)]

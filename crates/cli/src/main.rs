@@ -1,31 +1,25 @@
 //! `espalier`: the whole system from one command.
 
-mod args;
-mod bench;
+mod command_line;
 mod demo;
 mod error;
+mod folder;
 mod generate;
 mod golden;
-mod models;
-mod predictors;
-mod prompts;
-mod report;
-mod request;
 mod serve;
-mod system;
 mod top;
 mod train;
 mod tune;
-mod unique;
 mod vectors;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-
-use args::{Args, Bench, Command};
-use error::CliError;
+use espalier_command::{Verdict, report};
 use espalier_service_kit::Telemetry;
+
+use self::command_line::{Args, Command};
+use self::error::CliError;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -50,33 +44,6 @@ fn quieten_candle() {
     }
 }
 
-/// What a command that judges something found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// All is as it should be.
-    Good,
-    /// Something is not: exit code 1.
-    Bad,
-    /// It was told to stop before its end: exit code 130, as of a shell's child that SIGINT ended.
-    Interrupted,
-}
-
-impl From<bool> for Verdict {
-    fn from(good: bool) -> Self {
-        if good { Self::Good } else { Self::Bad }
-    }
-}
-
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Good => Self::SUCCESS,
-            Verdict::Bad => Self::FAILURE,
-            Verdict::Interrupted => Self::from(130),
-        }
-    }
-}
-
 fn run(args: Args) -> Result<Verdict, CliError> {
     let _telemetry = Telemetry::install("espalier", &args.telemetry)?;
     match args.command {
@@ -85,15 +52,10 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Top(top)) => block_on(top::run(&top)),
         Some(Command::Golden(folder)) => golden::run(&folder),
-        Some(Command::Vectors(folder)) => vectors::run(&folder),
+        Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),
         Some(Command::Tune(tune)) => block_on(tune::run(&args.system, &tune)),
         Some(Command::Train(train)) => block_on(train::run(&args.system, &train)),
-        Some(Command::Bench(Bench::Kernels(kernels))) => bench::kernels::run(&args.system, &kernels),
-        Some(Command::Bench(Bench::Decode(decode))) => block_on(bench::decode::run(&args.system, &decode)),
-        Some(Command::Bench(Bench::Policies(policies))) => block_on(bench::policies::run(&args.system, &policies)),
-        Some(Command::Bench(Bench::Load(load))) => block_on(bench::load::run(&args.system, &load)),
-        Some(Command::Bench(Bench::Soak(soak))) => block_on(bench::soak::run(&args.system, &soak)),
-        Some(Command::Bench(Bench::Calibration(calibration))) => bench::calibration::run(&args.system, &calibration),
+        Some(Command::Bench(bench)) => block_on(async { Ok(espalier_bench::run(&args.system, &bench).await?) }),
     }
 }
 

@@ -1,20 +1,69 @@
 //! `espalier serve`: a whole system, until it is told to stop.
 
+use std::net::{IpAddr, SocketAddr};
+
+use espalier_command::{Verdict, start};
+use espalier_local::{DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, LocalError, Plan, Role, System, SystemArgs};
 use espalier_service_kit::signal;
 
-use crate::Verdict;
-use crate::args::{Serve, SystemArgs};
 use crate::error::CliError;
-use crate::system::{addresses, plan_to_serve, start};
+
+/// The options of `espalier serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// Targets to host, by name in the folder of models or by path.
+    #[arg(long, value_delimiter = ',', default_values = DEFAULT_TARGETS, value_name = "T[,T…]")]
+    pub(crate) targets: Vec<String>,
+    /// Who drafts: drafters by name in the folder of models or by path, or `NAME:LAYERS` for first layers, or `none`.
+    #[arg(long, value_delimiter = ',', default_value = DEFAULT_DRAFTER, value_name = "D[,D…]")]
+    pub(crate) drafter: Vec<String>,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    pub(crate) host: IpAddr,
+    /// The gateway's port; 0 takes a free one.
+    #[arg(long, default_value_t = 50051)]
+    pub(crate) port: u16,
+    /// The first verifier's port, the others following; 0 takes free ones.
+    #[arg(long, default_value_t = 50071)]
+    pub(crate) verifier_port: u16,
+    /// The first drafter's port, the others following; 0 takes free ones.
+    #[arg(long, default_value_t = 50061)]
+    pub(crate) drafter_port: u16,
+}
 
 pub(crate) async fn run(system: &SystemArgs, args: &Serve) -> Result<Verdict, CliError> {
     let stop = signal()?;
     tokio::pin!(stop);
     let running = tokio::select! {
         () = &mut stop => return Ok(Verdict::Good),
-        running = start(plan_to_serve(args, system)?) => running?,
+        running = start(plan(args, system)?) => running?,
     };
     anstream::println!("{}\nready", addresses(&running));
     running.run_until(stop).await?;
     Ok(Verdict::Good)
+}
+
+/// The system that `espalier serve` was asked for.
+fn plan(args: &Serve, system: &SystemArgs) -> Result<Plan, LocalError> {
+    let targets: Vec<&str> = args.targets.iter().map(String::as_str).collect();
+    let mut plan = Plan::new(&targets, &DrafterChoice::parse_all(&args.drafter, system)?, system)?;
+    let at = |port| SocketAddr::new(args.host, port);
+    let verifiers = plan.verifiers.iter_mut().map(|(_, listen)| listen);
+    verifiers.zip(ports_from(args.verifier_port)).for_each(|(listen, port)| *listen = at(port));
+    let drafters = plan.drafters.iter_mut().map(|drafter| &mut drafter.listen);
+    drafters.zip(ports_from(args.drafter_port)).for_each(|(listen, port)| *listen = at(port));
+    plan.gateway = at(args.port);
+    Ok(plan)
+}
+
+/// A port and those that follow; free ones for 0.
+fn ports_from(first: u16) -> impl Iterator<Item = u16> {
+    (0..).map(move |i| if first == 0 { 0 } else { first.saturating_add(i) })
+}
+
+/// The addresses of a system, a line each.
+fn addresses(system: &System) -> String {
+    let line = |role: Role, name: &str, url: &str| format!("{:8} {name:12} {url}", role.name());
+    let lines = system.addresses().iter().map(|address| line(address.role, &address.name, &address.url));
+    lines.collect::<Vec<_>>().join("\n")
 }

@@ -2,6 +2,7 @@
 //!
 //! Services tell counts that only grow. Two readings of them make [`figures`]; how those are shown is another matter.
 
+mod args;
 mod cells;
 mod figures;
 mod screen;
@@ -13,14 +14,14 @@ mod tests;
 use std::io::{IsTerminal, stdout};
 
 use espalier_client::Client;
+use espalier_command::{Verdict, report};
 use espalier_proto::SystemStatus;
 use tokio::time::sleep;
 
 use self::figures::Figures;
-use crate::Verdict;
-use crate::args::Top;
 use crate::error::CliError;
-use crate::report;
+
+pub(crate) use args::Top;
 
 pub(crate) async fn run(args: &Top) -> Result<Verdict, CliError> {
     let mut client = Client::new(&args.gateway)?;

@@ -2,28 +2,28 @@
 
 mod args;
 mod bar;
+mod folders;
+mod supervise;
 mod text;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
-use espalier_service_kit::signal;
+use espalier_command::{Verdict, report};
+use espalier_local::SystemArgs;
 use espalier_trainer::{
     BaseMethod, CaliTsMethod, EarlyExitMethod, EddMethod, Method, ModelShape, Outcome, Recipe, SortedMethod, Summary,
     TrainError,
 };
 use serde::Serialize;
 
-use crate::Verdict;
-use crate::args::SystemArgs;
+use self::args::{Base, CaliTs, Common, EarlyExit, Edd, Sorted};
+use self::bar::Bar;
+use self::folders::folder;
+use self::supervise::supervise;
 use crate::error::CliError;
-use crate::models::checkpoint;
-use crate::{report, system};
 
 pub(crate) use args::Train;
-use args::{Base, CaliTs, Common, EarlyExit, Edd, Sorted};
-use bar::Bar;
 
 /// The sizes of a model from nothing unless told otherwise: about 4 million parameters beside the embedding.
 const SMALL: ModelShape = ModelShape { layers: 6, hidden: 256, heads: 4, kv_heads: 2, ffn: 704, context: 2048 };
@@ -84,27 +84,8 @@ impl Job {
     }
 }
 
-/// Works on a thread of its own that is told to stop at the first SIGINT or SIGTERM.
-async fn supervise<T: Send + 'static>(
-    work: impl FnOnce(&AtomicBool) -> Result<T, TrainError> + Send + 'static,
-) -> Result<T, CliError> {
-    let told = signal()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    let mut working = tokio::task::spawn_blocking(move || work(&flag));
-    let outcome = tokio::select! {
-        outcome = &mut working => outcome,
-        () = told => {
-            stop.store(true, Ordering::Relaxed);
-            working.await
-        }
-    };
-    // A panic of the work goes on here.
-    Ok(outcome.unwrap_or_else(|fault| std::panic::resume_unwind(fault.into_panic()))?)
-}
-
 fn recipe(system: &SystemArgs, method: Method, common: &Common) -> Recipe {
-    let options = common.options(method.learning_rate(), system::threads(system));
+    let options = common.options(method.learning_rate(), system.threads());
     Recipe { data: common.data(), options, method }
 }
 
@@ -160,16 +141,6 @@ fn early_exit(system: &SystemArgs, args: &EarlyExit) -> Result<Method, CliError>
 fn cali_ts(system: &SystemArgs, args: &CaliTs) -> Result<Method, CliError> {
     let (target, drafter) = (folder(system, &args.target)?, folder(system, &args.drafter)?);
     Ok(Method::CaliTs(CaliTsMethod { target, drafter }))
-}
-
-/// A checkpoint's folder, wherever the run is resumed.
-fn folder(system: &SystemArgs, name: &str) -> Result<PathBuf, CliError> {
-    Ok(absolute(&checkpoint(name, system)?))
-}
-
-/// The path from the root, if the working directory is known.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// The result, for people or for programs.

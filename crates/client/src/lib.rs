@@ -38,6 +38,17 @@ pub enum ClientError {
     Cut,
 }
 
+impl ClientError {
+    /// Whether the caller can mend it by asking otherwise, or someone else.
+    pub fn is_of_the_request(&self) -> bool {
+        match self {
+            Self::Connect(_) => true,
+            Self::Fault(fault) => fault.kind == FaultKind::BadInput,
+            Self::Wire(_) | Self::Name { .. } | Self::Cut => false,
+        }
+    }
+}
+
 /// A connection to a gateway; clones share it.
 #[derive(Debug, Clone)]
 pub struct Client {

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_an_error() {
-        for source in ["{{ messages[7].content }}", "{{ nothing() }}", "{{ strftime_now('%Q') }}"] {
+        for source in ["{{ messages[7].content }}", "{{ nothing() }}", "{{ strftime_now('%!') }}"] {
             assert!(matches!(render(source), Err(TextError::TemplateFailed { .. })), "{source}");
         }
     }

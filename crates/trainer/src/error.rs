@@ -187,6 +187,9 @@ pub enum TrainError {
     /// A tensor operation failed.
     #[error("tensor operation failed: {0}")]
     Tensor(#[from] candle_core::Error),
+    /// The curve of the loss cannot be drawn.
+    #[error("the loss cannot be drawn: {0}")]
+    Plot(#[from] plotters::drawing::DrawingAreaErrorKind<std::io::Error>),
 }
 
 /// The result of a part of a training.
@@ -197,7 +200,12 @@ impl TrainError {
     pub fn is_of_the_request(&self) -> bool {
         !matches!(
             self,
-            Self::Write { .. } | Self::NotFinite { .. } | Self::NoGradient { .. } | Self::Model(_) | Self::Tensor(_)
+            Self::Write { .. }
+                | Self::NotFinite { .. }
+                | Self::NoGradient { .. }
+                | Self::Model(_)
+                | Self::Tensor(_)
+                | Self::Plot(_)
         )
     }
 

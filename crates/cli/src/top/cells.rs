@@ -1,7 +1,10 @@
 //! Figures as words, the same on a screen and in a table.
 
+use espalier_command::report::{figure, yes};
+use jiff::SignedDuration;
+use jiff::fmt::friendly::SpanPrinter;
+
 use super::figures::{Ended, ForTarget, Gateway, Pace, Service, Work};
-use crate::report::{figure, yes};
 
 /// Columns of verifiers and drafters, after their names.
 pub(super) const HEADER: [&str; 9] =
@@ -76,10 +79,10 @@ fn amount(bytes: u64) -> String {
     }
 }
 
+/// Hours, minutes and seconds.
 fn uptime(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{hours}:{minutes:02}:{seconds:02}")
+    const PRINTER: SpanPrinter = SpanPrinter::new().hours_minutes_seconds(true);
+    PRINTER.duration_to_string(&SignedDuration::from_secs(seconds as i64))
 }
 
 #[cfg(test)]
@@ -116,6 +119,6 @@ mod tests {
     #[test]
     fn amounts_and_times_are_short() {
         assert_eq!([0, 1023, 1024, 3 << 19, 5 << 30].map(amount), ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "5.0 GiB"]);
-        assert_eq!([0.4, 61.0, 36_000.9].map(uptime), ["0:00:00", "0:01:01", "10:00:00"]);
+        assert_eq!([0.4, 61.0, 36_000.9].map(uptime), ["00:00:00", "00:01:01", "10:00:00"]);
     }
 }

@@ -1,8 +1,9 @@
 //! Figures as tables, for those who have no terminal.
 
+use espalier_command::report::table;
+
 use super::cells::{self, HEADER};
 use super::figures::Figures;
-use crate::report::table;
 
 /// Prints one reading.
 pub(super) fn print(figures: &Figures) {

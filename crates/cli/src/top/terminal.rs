@@ -11,9 +11,9 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
+use super::args::Top;
 use super::figures::Figures;
 use super::screen::View;
-use crate::args::Top;
 use crate::error::CliError;
 
 /// How often the thread that reads keys looks whether anybody still wants them.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use espalier_trainer::{DataOptions, OptimiserOptions, Options, Precision, Sight, TextRecipe};
 
+use super::folders::absolute;
+
 /// What is trained.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Train {
@@ -284,8 +286,8 @@ impl Common {
     pub(crate) fn data(&self) -> DataOptions {
         let Pace { length, batch, accumulate, epochs, steps } = self.pace;
         DataOptions {
-            files: self.data.iter().map(|file| super::absolute(file)).collect(),
-            validation_file: self.validation.as_deref().map(super::absolute),
+            files: self.data.iter().map(|file| absolute(file)).collect(),
+            validation_file: self.validation.as_deref().map(absolute),
             validation_share: self.validation_share,
             length,
             batch,

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use espalier_command::report;
 use espalier_trainer::{Entry, Observer, Plan, Speed, Validation};
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
-
-use crate::report;
 
 /// A bar with loss, speed and time left, and a line for every evaluation.
 pub(super) struct Bar(ProgressBar);

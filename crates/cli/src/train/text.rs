@@ -1,19 +1,19 @@
 //! `espalier train text`: a target's own text.
 
+use espalier_command::{Verdict, prompts, report};
+use espalier_local::SystemArgs;
 use espalier_trainer::{TextSummary, write_text};
 use indicatif::ProgressBar;
 
 use super::args::Text;
-use super::{folder, supervise};
-use crate::Verdict;
-use crate::args::SystemArgs;
+use super::folders::folder;
+use super::supervise::supervise;
 use crate::error::CliError;
-use crate::{prompts, report, system};
 
 /// Has the target answer the prompts.
 pub(super) async fn run(system: &SystemArgs, args: &Text) -> Result<Verdict, CliError> {
     let prompts = prompts::read(&args.prompts, args.limit.map(usize::from))?;
-    let recipe = args.recipe(folder(system, &args.target)?, system::threads(system));
+    let recipe = args.recipe(folder(system, &args.target)?, system.threads());
     let bar = report::progress(prompts.len() as u64, &format!("{} answers", args.target));
     let out = args.out.clone();
     let written = supervise(move |stop| {

@@ -2,15 +2,14 @@
 //!
 //! Each of the thresholds has a gateway of its own, whose profile it is, to the same drafter and the same verifier.
 
+use espalier_bench::{Pace, order};
 use espalier_client::{Answer, Client};
+use espalier_command::{Answers, Decoding, Form, request};
 use espalier_local::{Profiles, SideGateway, System};
 use espalier_proto::GenerationRequest;
 use espalier_speculation::ExitThresholds;
 
-use crate::args::{Answers, Decoding};
-use crate::bench::policies::{Pace, order};
 use crate::error::CliError;
-use crate::request::{Form, request};
 
 /// Tokens of the answer with which a candidate warms up.
 const WARM_UP_TOKENS: u32 = 16;

@@ -1,20 +1,50 @@
 //! `espalier tune thresholds`: which confidence each exit of a drafter should have for a target.
 
-use std::path::Path;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
-use espalier_local::Profiles;
+use espalier_command::{Answers, Decoding, Form, Verdict, prompts, report, request, start};
+use espalier_local::{DrafterChoice, Plan, Profiles, SystemArgs};
 use espalier_speculation::ExitThresholds;
 use serde::Serialize;
 
-use super::Thresholds;
 use super::descent::Descent;
 use super::measure::{Bench, Measured};
-use crate::Verdict;
-use crate::args::{Decoding, SystemArgs};
 use crate::error::CliError;
-use crate::models::DrafterChoice;
-use crate::request::{Form, request};
-use crate::{prompts, report, system};
+
+/// The options of `espalier tune thresholds`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Thresholds {
+    /// The model that answers.
+    #[arg(long, value_name = "T")]
+    pub(crate) target: String,
+    /// Who drafts: a drafter with several exits, by name in the folder of models or by path.
+    #[arg(long, value_name = "D")]
+    pub(crate) drafter: String,
+    /// Prompts, one JSON object a line.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) prompts: PathBuf,
+    /// Only the first so many prompts.
+    #[arg(long, default_value = "10", value_name = "N")]
+    pub(crate) limit: NonZeroUsize,
+    /// Answer each prompt so many times under each value.
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub(crate) repeats: NonZeroUsize,
+    /// Go over all thresholds so many times at most; it ends when none changes any more.
+    #[arg(long, default_value = "2", value_name = "N")]
+    pub(crate) passes: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) answers: Answers,
+    /// How trees are grown: a policy, with parameters if wanted.
+    #[arg(long, value_name = "P[,key=value…]")]
+    pub(crate) policy: Option<String>,
+    /// Write the profile; what the file says of other targets and drafters is kept.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print JSON, one object for each measurement and one for the result.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// One measurement, as JSON.
 #[derive(Serialize)]
@@ -56,9 +86,9 @@ pub(crate) async fn run(system: &SystemArgs, args: &Thresholds) -> Result<Verdic
     let mut profiles = args.out.as_deref().map(known).transpose()?.unwrap_or_default();
 
     let drafter = choice.name();
-    let plan = system::plan(&[&args.target], &[choice], system)?;
-    let target = plan.verifiers.first().map_or_else(String::new, |(config, _)| config.name().to_owned());
-    let running = system::start(plan).await?;
+    let plan = Plan::new(&[&args.target], &[choice], system)?;
+    let target = plan.targets().into_iter().next().unwrap_or_default();
+    let running = start(plan).await?;
     let bench = Bench { system: &running, target, drafter, decoding, prompts, repeats: args.repeats.get() };
     let (target, drafter) = (bench.target.clone(), bench.drafter.clone());
     let searched = search(&bench, descent).await;
@@ -89,7 +119,7 @@ fn known(path: &Path) -> Result<Profiles, CliError> {
 }
 
 fn write(path: &Path, profiles: &Profiles) -> Result<(), CliError> {
-    std::fs::write(path, profiles.to_json()).map_err(|source| CliError::Write { path: path.to_owned(), source })
+    Ok(report::write(path, &profiles.to_json())?)
 }
 
 /// Searches under a bar that shows the time left.
@@ -170,13 +200,16 @@ fn table(setting: &Setting) -> comfy_table::Table {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::io::Write;
-    use std::num::NonZeroUsize;
 
     use espalier_speculation::THRESHOLD_GRID;
 
     use super::*;
-    use crate::args::Answers;
-    use crate::models::tests::shipped;
+
+    /// A system of the models of this repository.
+    fn shipped() -> SystemArgs {
+        let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models");
+        SystemArgs { models: Some(models), ..SystemArgs::default() }
+    }
 
     /// `small` with an exit after its second layer, as a drafter.
     fn sorted(folder: &Path) {

@@ -1,40 +1,66 @@
 //! The loss over the steps, as a picture.
 
-use std::fmt::Write;
+use std::io;
+
+use plotters::drawing::DrawingAreaErrorKind;
+use plotters::prelude::*;
 
 use super::log::Entry;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 400.0;
-const LEFT: f64 = 56.0;
-const RIGHT: f64 = WIDTH - 16.0;
-const TOP: f64 = 40.0;
-const BOTTOM: f64 = HEIGHT - 44.0;
+const SIZE: (u32, u32) = (760, 400);
 /// Most points of a line; more steps are averaged.
 const POINTS_MAX: usize = 400;
 
-const TRAINING: &str = "#56b4e9";
-const VALIDATION: &str = "#d55e00";
-const STYLE: &str = "text{font:11px sans-serif;fill:#333}.title{font-size:14px;font-weight:bold}.grid{stroke:#e4e4e4}\
-    .axis{stroke:#888}polyline{fill:none;stroke-width:1.5}";
+const TRAINING: RGBColor = RGBColor(86, 180, 233);
+const VALIDATION: RGBColor = RGBColor(213, 94, 0);
+const TITLE: (&str, u32) = ("sans-serif", 15);
+const TEXT: (&str, u32) = ("sans-serif", 11);
 
-/// The drawing: the training loss as a line, validation losses as points on another. Without a step it is empty.
-pub(crate) fn draw(entries: &[Entry]) -> String {
-    let training = averaged(entries);
+/// A step and its loss.
+type Point = (f64, f64);
+
+/// The drawing: the training loss as a line, validation losses as points on another.
+pub(crate) fn draw(entries: &[Entry]) -> Result<String, DrawingAreaErrorKind<io::Error>> {
     let asked = |entry: &Entry| entry.validation.as_ref().map(|validation| (entry.step as f64, validation.loss));
-    let validation: Vec<(f64, f64)> = entries.iter().filter_map(asked).collect();
-    let mut body = String::new();
-    if let Some(scales) = Scales::over(training.iter().chain(&validation)) {
-        scales.draw_axes(&mut body);
-        scales.draw_line(&mut body, &training, TRAINING);
-        scales.draw_line(&mut body, &validation, VALIDATION);
-        scales.draw_points(&mut body, &validation);
-        draw_legend(&mut body);
+    let validation: Vec<Point> = entries.iter().filter_map(asked).collect();
+    let mut document = String::new();
+    let root = SVGBackend::with_string(&mut document, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    draw_on(&root, &averaged(entries), &validation)?;
+    root.present()?;
+    drop(root);
+    Ok(document)
+}
+
+fn draw_on(
+    root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    training: &[Point],
+    validation: &[Point],
+) -> Result<(), DrawingAreaErrorKind<io::Error>> {
+    let (steps, losses) = ranges(training.iter().chain(validation));
+    let mut builder = ChartBuilder::on(root);
+    builder.caption("Loss (nats a position)", TITLE).margin(12).x_label_area_size(32).y_label_area_size(44);
+    let mut chart = builder.build_cartesian_2d(steps, losses)?;
+    chart.configure_mesh().light_line_style(TRANSPARENT).label_style(TEXT).x_desc("step").draw()?;
+    for (name, points, colour) in [("training", training, TRAINING), ("validation", validation, VALIDATION)] {
+        let line = chart.draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?;
+        line.label(name).legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
     }
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
-         height=\"{HEIGHT}\">\n<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
-    )
+    chart.draw_series(validation.iter().map(|&point| Circle::new(point, 3, VALIDATION.filled())))?;
+    chart.configure_series_labels().label_font(TEXT).background_style(WHITE.mix(0.8)).draw()
+}
+
+/// The steps and the losses that are shown; neither is empty, whatever the points are.
+fn ranges<'a>(points: impl Iterator<Item = &'a Point>) -> (std::ops::Range<f64>, std::ops::Range<f64>) {
+    let (mut last, mut least, mut greatest) = (1.0_f64, f64::INFINITY, f64::NEG_INFINITY);
+    for &(step, loss) in points {
+        (last, least, greatest) = (last.max(step), least.min(loss), greatest.max(loss));
+    }
+    if least > greatest {
+        return (0.0..last, 0.0..1.0);
+    }
+    let margin = (0.05 * (greatest - least)).max(0.01);
+    (0.0..last, least - margin..greatest + margin)
 }
 
 /// (step, loss), neighbours averaged where there are too many.
@@ -45,101 +71,8 @@ fn averaged(entries: &[Entry]) -> Vec<(f64, f64)> {
     entries.chunks(group).map(point).collect()
 }
 
-/// From steps and losses to pixels.
-struct Scales {
-    last_step: f64,
-    /// The least and the greatest loss shown.
-    losses: (f64, f64),
-}
-
-impl Scales {
-    fn over<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> Option<Self> {
-        let mut last_step = 0.0_f64;
-        let mut losses = (f64::INFINITY, f64::NEG_INFINITY);
-        for (step, loss) in points {
-            last_step = last_step.max(*step);
-            losses = (losses.0.min(*loss), losses.1.max(*loss));
-        }
-        let step = tick_step(losses.1 - losses.0);
-        let losses = ((losses.0 / step).floor() * step, (losses.1 / step).ceil() * step);
-        (last_step > 0.0).then_some(Self { last_step, losses })
-    }
-
-    fn x(&self, step: f64) -> f64 {
-        LEFT + step / self.last_step * (RIGHT - LEFT)
-    }
-
-    fn y(&self, loss: f64) -> f64 {
-        let (least, greatest) = self.losses;
-        BOTTOM - (loss - least) / (greatest - least).max(f64::MIN_POSITIVE) * (BOTTOM - TOP)
-    }
-
-    fn draw_axes(&self, body: &mut String) {
-        for loss in ticks(self.losses.0, self.losses.1) {
-            let y = self.y(loss);
-            line(body, (LEFT, y), (RIGHT, y), "grid");
-            text(
-                body,
-                (LEFT - 6.0, y + 4.0),
-                "end",
-                &format!("{:.4}", loss).trim_end_matches('0').trim_end_matches('.'),
-            );
-        }
-        for step in ticks(0.0, self.last_step) {
-            text(body, (self.x(step), BOTTOM + 16.0), "middle", &format!("{step:.0}"));
-        }
-        line(body, (LEFT, BOTTOM), (RIGHT, BOTTOM), "axis");
-        line(body, (LEFT, BOTTOM), (LEFT, TOP), "axis");
-        text(body, ((LEFT + RIGHT) / 2.0, BOTTOM + 34.0), "middle", &"step");
-    }
-
-    fn draw_line(&self, body: &mut String, points: &[(f64, f64)], colour: &str) {
-        let points: Vec<String> =
-            points.iter().map(|(step, loss)| format!("{:.1},{:.1}", self.x(*step), self.y(*loss))).collect();
-        // Writing to a string cannot fail.
-        let _ = writeln!(body, r#"<polyline stroke="{colour}" points="{}"/>"#, points.join(" "));
-    }
-
-    fn draw_points(&self, body: &mut String, points: &[(f64, f64)]) {
-        for (step, loss) in points {
-            let (x, y) = (self.x(*step), self.y(*loss));
-            let _ = writeln!(body, r#"<circle cx="{x:.1}" cy="{y:.1}" r="3" fill="{VALIDATION}"/>"#);
-        }
-    }
-}
-
-fn draw_legend(body: &mut String) {
-    let _ = writeln!(body, r#"<text class="title" x="{LEFT}" y="22">Loss (nats a position)</text>"#);
-    for (x, colour, name) in [(RIGHT - 190.0, TRAINING, "training"), (RIGHT - 100.0, VALIDATION, "validation")] {
-        let _ = writeln!(body, r#"<rect x="{x}" y="13" width="12" height="12" fill="{colour}"/>"#);
-        text(body, (x + 18.0, 23.0), "start", &name);
-    }
-}
-
-fn line(body: &mut String, (x0, y0): (f64, f64), (x1, y1): (f64, f64), class: &str) {
-    let _ = writeln!(body, r#"<line class="{class}" x1="{x0:.1}" y1="{y0:.1}" x2="{x1:.1}" y2="{y1:.1}"/>"#);
-}
-
-fn text(body: &mut String, (x, y): (f64, f64), anchor: &str, text: &impl std::fmt::Display) {
-    let _ = writeln!(body, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#);
-}
-
-/// Round values from `least` to `greatest`, about five of them.
-fn ticks(least: f64, greatest: f64) -> impl Iterator<Item = f64> {
-    let step = tick_step(greatest - least);
-    let first = (least / step).ceil();
-    (0..=10).map(move |i| (first + f64::from(i)) * step).take_while(move |tick| *tick <= greatest + 1e-9 * step)
-}
-
-/// 1, 2 or 5 times a power of ten, a fifth of `range` or a little more.
-fn tick_step(range: f64) -> f64 {
-    let least = if range > 0.0 { range / 5.0 } else { 1.0 };
-    let power = 10_f64.powf(least.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    steps.into_iter().find(|step| *step >= least).unwrap_or(power)
-}
-
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::output::Validation;
@@ -160,7 +93,7 @@ mod tests {
 
     #[test]
     fn both_losses_are_drawn() {
-        let drawing = draw(&entries(20));
+        let drawing = draw(&entries(20)).unwrap();
         assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"));
         assert_eq!(drawing.matches("<polyline").count(), 2);
         assert_eq!(drawing.matches("<circle").count(), 4);
@@ -176,18 +109,9 @@ mod tests {
 
     #[test]
     fn nothing_and_a_flat_loss_can_be_drawn() {
-        assert!(!draw(&[]).contains("<polyline"));
+        assert!(draw(&[]).unwrap().ends_with("</svg>\n"));
         let mut flat = entries(3);
         flat.iter_mut().for_each(|entry| entry.loss = 0.5);
-        assert!(!draw(&flat).contains("NaN"));
-    }
-
-    #[test]
-    fn ticks_are_round() {
-        assert_eq!(ticks(0.0, 10.0).collect::<Vec<_>>(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
-        assert_eq!(
-            ticks(3.0, 4.0).map(|tick| format!("{tick:.1}")).collect::<Vec<_>>(),
-            ["3.0", "3.2", "3.4", "3.6", "3.8", "4.0"]
-        );
+        assert!(!draw(&flat).unwrap().contains("NaN"));
     }
 }

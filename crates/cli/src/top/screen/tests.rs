@@ -30,7 +30,7 @@ fn line<'a>(lines: &'a [String], word: &str) -> &'a str {
 fn a_screen_shows_the_gateway_the_targets_and_the_drafters() {
     let lines = drawn(&view(), (80, 20));
     assert_eq!(lines[0], "espalier at http://127.0.0.1:50051");
-    assert_eq!(lines[1], "30 tokens/s, tau 3.00, 4.0 nodes, 50 % accepted; up 0:00:02, resident 1.5 GiB");
+    assert_eq!(lines[1], "30 tokens/s, tau 3.00, 4.0 nodes, 50 % accepted; up 00:00:02, resident 1.5 GiB");
     assert_eq!(lines[2], "3/64 running, 1 queued");
     assert!(lines[3].starts_with("ended: 20 stop, 0 length"), "{lines:#?}");
     assert!(lines[6].starts_with('█'), "the newest reading is the highest: {lines:#?}");

@@ -1,0 +1,11 @@
+//! Bounds of what may be asked for.
+
+use clap::builder::RangedU64ValueParser;
+
+/// The most requests at once, or places: as many as a verifier serves.
+const AT_ONCE_MAX: u64 = espalier_verifier::SEQUENCES_LIMIT as u64;
+
+/// Reads a number of requests at once, or of places.
+pub(crate) fn at_once() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=AT_ONCE_MAX)
+}

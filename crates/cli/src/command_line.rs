@@ -1,0 +1,75 @@
+//! The command line: what all commands have in common, and which one is wanted.
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand};
+use espalier_bench::Bench;
+use espalier_local::SystemArgs;
+use espalier_service_kit::TelemetryArgs;
+
+use crate::folder::Folder;
+use crate::generate::Generate;
+use crate::serve::Serve;
+use crate::top::Top;
+use crate::train::Train;
+use crate::tune::Tune;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Serves large language models faster by distributed speculative decoding: a small drafter proposes a tree of tokens,
+/// the target checks it in one pass, and the text is exactly the target's own.
+///
+/// Without a command it runs a demonstration: two targets served by one drafter over gRPC, compared with plain
+/// decoding.
+#[derive(Debug, Parser)]
+#[command(name = "espalier", version, styles = STYLES, mut_arg("log", |log| log.default_value("warn")))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) system: SystemArgs,
+    /// Logs and traces.
+    #[command(flatten)]
+    pub(crate) telemetry: TelemetryArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keep a whole system up: a drafter, a verifier for each target, and the gateway.
+    Serve(Serve),
+    /// Continue prompts, through a running gateway or a system started for the purpose.
+    Generate(Generate),
+    /// Show what a running system does: targets, drafters, sequences, queues, tau, tokens per second and memory.
+    ///
+    /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.
+    Top(Top),
+    /// Check every checkpoint folder in a folder against its golden logits and its golden text.
+    Golden(Folder),
+    /// Check the algorithms against vectors of an independent implementation.
+    Vectors(Folder),
+    /// Find the settings that are fastest, by measuring.
+    #[command(subcommand)]
+    Tune(Tune),
+    /// Train a model or a drafter.
+    #[command(subcommand)]
+    Train(Train),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,49 @@
+//! What a command line says of a system that is to be started.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+
+use espalier_service_kit::Bytes;
+
+/// What a system that is started here is made of.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct SystemArgs {
+    /// The folder that holds checkpoints by name; found beside the program when absent.
+    #[arg(long, global = true, env = "ESPALIER_MODELS", value_name = "DIR")]
+    pub models: Option<PathBuf>,
+    /// Threads that the models compute with, in turns; all processors when absent.
+    #[arg(long, global = true, env = "ESPALIER_THREADS", value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Predictors of acceptance for the policy `cali-ts`, by name in the folder of models or by path: each goes to the
+    /// drafter that it was trained with.
+    #[arg(
+        long = "predictor",
+        global = true,
+        env = "ESPALIER_PREDICTORS",
+        value_delimiter = ',',
+        value_name = "P[,P…]"
+    )]
+    pub predictors: Vec<String>,
+    /// Thresholds of exits by target and drafter, as `espalier tune thresholds` writes them; when absent `profiles.json` of
+    /// the folder of models, if all models are from there. A drafter with several exits that is not named there tunes its
+    /// own for each target while it serves.
+    #[arg(long, global = true, env = "ESPALIER_PROFILES", value_name = "FILE.json")]
+    pub profiles: Option<PathBuf>,
+    /// Memory for the keys and values of each model that is served, like `512MiB` or `8GiB`; what suits model and machine
+    /// when absent.
+    #[arg(long, global = true, env = "ESPALIER_KV_MEMORY", value_name = "BYTES")]
+    pub kv_memory: Option<Bytes>,
+}
+
+impl SystemArgs {
+    /// Threads that the models compute with, in turns.
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(processors, usize::from)
+    }
+}
+
+/// All processors.
+pub fn processors() -> usize {
+    available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,215 @@
+//! Where checkpoints are.
+
+use std::path::{Path, PathBuf};
+
+use espalier_drafter::Config as DrafterConfig;
+use espalier_model::{DraftConfig, fingerprint};
+
+use crate::args::SystemArgs;
+use crate::error::LocalError;
+use crate::unique::unique;
+
+/// The targets that are served unless told otherwise.
+pub const DEFAULT_TARGETS: [&str; 2] = ["small", "medium"];
+
+/// Who drafts unless told otherwise: one drafter for all targets.
+pub const DEFAULT_DRAFTER: &str = "sorted";
+
+/// The folder name that holds checkpoints.
+const MODELS: &str = "models";
+
+/// Who proposes trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DrafterChoice {
+    /// A drafter's folder, cut to its first layers or whole.
+    Model {
+        /// The drafter's checkpoint.
+        folder: PathBuf,
+        /// How many of its first layers; all when absent.
+        layers: Option<usize>,
+    },
+    /// The text itself.
+    Ngram,
+    /// Nobody.
+    None,
+}
+
+impl DrafterChoice {
+    /// Reads `NAME`, `NAME:LAYERS`, `ngram` or `none`.
+    ///
+    /// # Errors
+    /// A name that stands for no checkpoint, and no number of layers.
+    pub fn parse(given: &str, system: &SystemArgs) -> Result<Self, LocalError> {
+        match given {
+            "ngram" => return Ok(Self::Ngram),
+            "none" => return Ok(Self::None),
+            _ => {}
+        }
+        let Some((name, layers)) = given.rsplit_once(':') else {
+            return Ok(Self::Model { folder: checkpoint(given, system)?, layers: None });
+        };
+        let layers = layers.parse().ok().filter(|&layers: &usize| layers > 0);
+        let layers = layers.ok_or_else(|| LocalError::NoDrafter { given: given.to_owned() })?;
+        Ok(Self::Model { folder: checkpoint(name, system)?, layers: Some(layers) })
+    }
+
+    /// Reads several.
+    ///
+    /// # Errors
+    /// As for [`Self::parse`], and two that requests would call by the same name.
+    pub fn parse_all(given: &[String], system: &SystemArgs) -> Result<Vec<Self>, LocalError> {
+        let choices = given.iter().map(|text| Self::parse(text, system)).collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<String> = choices.iter().map(Self::name).collect();
+        unique("drafter", names.iter().map(String::as_str))?;
+        Ok(choices)
+    }
+
+    /// How many exits the drafter has: 1 where it is no model with several, or where its folder does not say.
+    pub fn exits(&self) -> usize {
+        let Self::Model { folder, layers } = self else { return 1 };
+        let text = std::fs::read(folder.join("config.json")).unwrap_or_default();
+        // What is wrong with the file is said when the drafter is loaded.
+        let config: Exits = serde_json::from_slice(&text).unwrap_or_default();
+        let mut exits = config.exits.unwrap_or_default();
+        if let Some(layers) = layers {
+            // A model that is cut answers after its last layer.
+            exits.retain(|exit| exit < layers);
+            exits.push(*layers);
+        }
+        exits.len().max(1)
+    }
+
+    /// How requests name it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Model { folder, layers } => DrafterConfig::default_name(folder, *layers),
+            Self::Ngram => "ngram".to_owned(),
+            Self::None => "none".to_owned(),
+        }
+    }
+}
+
+/// A drafter's `config.json`, as far as its exits go.
+#[derive(Default, serde::Deserialize)]
+struct Exits {
+    /// The layers after which it may answer; none for a model with one exit.
+    #[serde(rename = "espalier_exits")]
+    exits: Option<Vec<usize>>,
+}
+
+/// The folder of the checkpoint `name`: one of the folder of models, or a path.
+///
+/// # Errors
+/// A name that stands for no checkpoint.
+pub fn checkpoint(name: &str, system: &SystemArgs) -> Result<PathBuf, LocalError> {
+    let path = Path::new(name);
+    if path.join("config.json").is_file() {
+        // A name for `.` and `..` too.
+        return path.canonicalize().map_err(|source| LocalError::Read { path: path.to_owned(), source });
+    }
+    let tried = models_folder(system)?.join(name);
+    if tried.join("config.json").is_file() {
+        return Ok(tried);
+    }
+    Err(LocalError::NoCheckpoint { name: name.to_owned(), tried })
+}
+
+/// The folder of the target whose layers the drafter in `folder` shares, if it shares any: one of `targets`, or else the
+/// checkpoint of the name that it had when the drafter was made.
+///
+/// # Errors
+/// Weights that cannot be read, and a target that is nowhere to be found.
+pub fn shared_target(folder: &Path, targets: &[PathBuf], system: &SystemArgs) -> Result<Option<PathBuf>, LocalError> {
+    // What is wrong with the file is said when the drafter is loaded.
+    let Some(DraftConfig::EarlyExit { target, .. }) = draft_config(folder) else { return Ok(None) };
+    for candidate in targets {
+        if fingerprint(candidate)? == target.fingerprint {
+            return Ok(Some(candidate.clone()));
+        }
+    }
+    checkpoint(&target.name, system).map(Some)
+}
+
+/// What the drafter in a folder says of itself, if it is of use to one target only.
+fn draft_config(folder: &Path) -> Option<DraftConfig> {
+    let text = std::fs::read(folder.join("config.json")).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// The folder of models: as told, in the working directory, or beside the program or above it.
+pub(crate) fn models_folder(system: &SystemArgs) -> Result<PathBuf, LocalError> {
+    if let Some(models) = &system.models {
+        return Ok(models.clone());
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let here = std::iter::once(PathBuf::from(MODELS));
+    let mut places = here.chain(program.ancestors().skip(1).map(|folder| folder.join(MODELS)));
+    places.find(|place| place.is_dir()).ok_or(LocalError::NoModels)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::testing::shipped;
+    use crate::unique::Twice;
+
+    #[test]
+    fn drafters_are_whole_cut_or_no_model_at_all() {
+        let parse = |given| DrafterChoice::parse(given, &shipped());
+        assert!(matches!(parse("small").unwrap(), DrafterChoice::Model { layers: None, .. }));
+        assert!(matches!(parse("small:3").unwrap(), DrafterChoice::Model { layers: Some(3), .. }));
+        assert_eq!(parse("ngram").unwrap(), DrafterChoice::Ngram);
+        assert_eq!(
+            ["small", "small:3", "ngram"].map(|given| parse(given).unwrap().name()),
+            ["small", "small-3", "ngram"]
+        );
+        for wrong in ["small:0", "small:x", "small:"] {
+            assert!(matches!(parse(wrong), Err(LocalError::NoDrafter { .. })), "{wrong}");
+        }
+        let twice = ["small", "small:3", "small"].map(str::to_owned);
+        assert!(DrafterChoice::parse_all(&twice[..2], &shipped()).is_ok());
+        assert!(matches!(
+            DrafterChoice::parse_all(&twice, &shipped()),
+            Err(LocalError::Twice(Twice { what: "drafter", .. }))
+        ));
+        let refusal = parse("huge").unwrap_err().to_string();
+        assert!(refusal.starts_with("there is no checkpoint `huge`"), "{refusal}");
+    }
+
+    #[test]
+    fn a_drafter_has_the_exits_that_its_folder_names_as_far_as_it_is_not_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.json"), r#"{"espalier_exits": [2, 5, 8]}"#).unwrap();
+        let exits = |layers| DrafterChoice::Model { folder: folder.path().to_owned(), layers }.exits();
+        assert_eq!([None, Some(6), Some(5), Some(1)].map(exits), [3, 3, 2, 1]);
+        assert_eq!(DrafterChoice::parse("small:3", &shipped()).unwrap().exits(), 1);
+        assert_eq!(DrafterChoice::Ngram.exits(), 1);
+    }
+
+    /// The folder of a drafter that says it shares two layers of a target.
+    fn sharing(name: &str, fingerprint: &str) -> tempfile::TempDir {
+        let target = serde_json::json!({
+            "name": name, "fingerprint": fingerprint, "tokenizer": "t", "layers": 8, "hidden_size": 256,
+        });
+        let config = serde_json::json!({
+            "model_type": "espalier_early_exit", "target": target, "shared_layers": 2, "decoder": {},
+        });
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        folder
+    }
+
+    #[test]
+    fn the_target_whose_layers_are_shared_is_known_by_its_fingerprint_or_else_by_its_name() {
+        let system = shipped();
+        let [small, medium] = ["small", "medium"].map(|name| checkpoint(name, &system).unwrap());
+        let targets = [medium.clone(), small.clone()];
+        let shared = |drafter: &Path| shared_target(drafter, &targets, &system);
+        let renamed = sharing("renamed", &fingerprint(&small).unwrap());
+        assert_eq!(shared(renamed.path()).unwrap(), Some(small));
+        assert_eq!(shared(sharing("medium", "another").path()).unwrap(), Some(medium));
+        assert!(matches!(shared(sharing("gone", "another").path()), Err(LocalError::NoCheckpoint { .. })));
+        assert_eq!(shared(&targets[0]).unwrap(), None);
+    }
+}
