@@ -7,7 +7,6 @@ use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{GateRound, Limits, RoundTime};
 
 use crate::engine::{Drafting, Session};
-use crate::error::SequenceError;
 use crate::learned::SharedGate;
 
 /// Proposes trees for one sequence, while the gate of its target lets it.

@@ -5,6 +5,7 @@
 //! channel given at the opening.
 
 mod batch;
+mod gather;
 mod known_states;
 mod sequences;
 #[cfg(test)]

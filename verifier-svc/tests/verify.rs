@@ -10,8 +10,8 @@ use clap::Parser;
 use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Team, Workspace, fingerprint};
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{
-    DrafterEvent, Fault, FaultKind, Grant, HiddenStates, Open, Party, SequenceId, Tap, TokenizerCollector,
-    VerifierCard, pb,
+    Credit, DrafterEvent, Fault, FaultKind, Grant, HiddenStates, NumberedTree, Open, Party, SequenceId, Submission, Tap,
+    TokenizerCollector, VerifierCard, pb,
 };
 use espalier_round::{
     Driver, EVENTS_MAX, Event, Feedback, Grants, Ngram, Plain, Proposed, Proposer, RemoteVerifier, Sequence, Verifier,
@@ -79,6 +79,11 @@ fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
         logprobs: None,
         tap: None,
     }
+}
+
+/// A round with a tree.
+fn round(round: u64, tree: impl Into<CandidateTree>) -> Submission {
+    Submission::Tree(NumberedTree { round, tree: tree.into() })
 }
 
 async fn opened(channel: &Channel, open: Open) -> Result<RemoteVerifier, Fault> {
@@ -263,7 +268,7 @@ async fn what_cannot_be_opened_is_refused_with_the_reason() {
 async fn a_tree_out_of_order_or_too_large_ends_the_stream_with_the_reason() {
     let channel = start(&["--tree-nodes-max", "2"]).await;
     let mut verifier = opened(&channel, open(1, &[1, 3], 5)).await.unwrap();
-    verifier.submit(1, &Proposed::default()).await.unwrap();
+    verifier.submit(round(1, Tree::new())).await.unwrap();
     let fault = verifier.outcome().await.unwrap_err();
     assert_eq!(fault.message, "round 1 came where round 0 is next");
 
@@ -272,10 +277,26 @@ async fn a_tree_out_of_order_or_too_large_ends_the_stream_with_the_reason() {
     for token in 0..3 {
         tree.push(0, token, 0.5).unwrap();
     }
-    verifier.submit(0, &Proposed::whole(tree)).await.unwrap();
+    verifier.submit(round(0, tree)).await.unwrap();
     let fault = verifier.outcome().await.unwrap_err();
     assert_eq!(fault.message, "a tree of 3 nodes exceeds the limit of 2");
     assert_eq!(fault.kind, FaultKind::BadInput);
+}
+
+#[tokio::test]
+async fn credit_for_more_rounds_than_may_be_under_way_ends_the_stream_with_the_reason() {
+    let channel = start(&[]).await;
+    let mut verifier = opened(&channel, open(1, &long_prompt(1500), 500)).await.unwrap();
+    for round in [0, 64] {
+        let credit = Credit { round, tokens: Credit::TOKENS_MAX, states_later: false };
+        verifier.submit(Submission::Credit(credit)).await.unwrap();
+    }
+    let fault = loop {
+        if let Err(fault) = verifier.outcome().await {
+            break fault;
+        }
+    };
+    assert_eq!((fault.message.as_str(), fault.kind), ("more than 64 rounds of a sequence would be under way", FaultKind::BadInput));
 }
 
 #[tokio::test]
@@ -325,7 +346,7 @@ async fn a_sequence_that_is_opened_again_goes_on_there() {
     let Golden { prompt, answer } = golden(1).remove(0);
     let mut first = opened(&channel, open(1, &prompt, answer.len())).await.unwrap();
     assert_eq!(first.reused_prefix().await, Ok(0));
-    first.submit(0, &Proposed::default()).await.unwrap();
+    first.submit(round(0, Tree::new())).await.unwrap();
     let token = first.outcome().await.unwrap().tokens[0];
     assert_eq!(token, answer[0]);
 
@@ -377,7 +398,7 @@ async fn by_rejection_a_tree_is_cut_where_the_context_ends_and_logprobs_come_wit
     for node in 0..20 {
         guesses.push(node, 5, 1.0).unwrap();
     }
-    verifier.submit(0, &Proposed::whole(DrawnTree::trunk(&guesses))).await.unwrap();
+    verifier.submit(round(0, DrawnTree::trunk(&guesses))).await.unwrap();
     let outcome = verifier.outcome().await.unwrap();
     assert!((1..=8).contains(&outcome.tokens.len()));
     assert_eq!(outcome.logprobs.len(), outcome.tokens.len());
@@ -404,7 +425,7 @@ async fn a_tree_that_does_not_suit_the_acceptance_ends_the_stream_with_the_reaso
         (open(3, &[1, 3], 5), honest, "drawn_from is 1, beyond the limit of 0"),
     ] {
         let mut verifier = opened(&channel, open).await.unwrap();
-        verifier.submit(0, &Proposed::whole(tree)).await.unwrap();
+        verifier.submit(round(0, tree)).await.unwrap();
         let fault = verifier.outcome().await.unwrap_err();
         assert_eq!((fault.message.as_str(), fault.kind), (reason, FaultKind::BadInput));
     }
@@ -417,10 +438,6 @@ struct Reading<'a, P> {
 }
 
 impl<P: Proposer> Proposer for Reading<'_, P> {
-    fn lookahead(&self) -> usize {
-        self.proposer.lookahead()
-    }
-
     async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
         self.proposer.propose(sequence).await
     }

@@ -14,7 +14,7 @@ use espalier_service_kit::Gauge;
 use tokio::sync::{mpsc, oneshot};
 
 use super::drafting::Drafting;
-use super::share::{Ask, PASS_ROWS, Shares};
+use super::share::{Ask, Shares};
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
 use crate::places::Place;

@@ -16,13 +16,13 @@ use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
 use espalier_proto::{
     Completion, DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, GeneratedToken, GenerationEvent,
-    GenerationRequest, Grant, Model, NumberedTree, Open, Outcome, Party, Places, Process, Prompt, RoundCounts, Start,
+    GenerationRequest, Grant, Model, Open, Outcome, Party, Places, Process, Prompt, RoundCounts, Start, Submission,
     SystemStatus, TokenizerFiles, VerifierCard, VerifierEvent, VerifierStatus, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{bind, channel};
 use espalier_speculation::{
-    ExitThresholds, NgramLimits, PassLoad, Sampling, StopStrings, Token, TreeBounds, commit, walk,
+    ExitThresholds, NgramLimits, PassLoad, Sampling, StopStrings, Token, Tree, TreeBounds, commit, walk,
 };
 use espalier_text::Tokenizer;
 use futures::{Stream, StreamExt, stream};
@@ -149,6 +149,8 @@ impl ToyVerifier {
 struct ToySequence {
     up: Streaming<pb::VerifyRequest>,
     open: Open,
+    /// The number of the next token that there is credit for, and of how many there is.
+    credit: (u64, usize),
     opened: bool,
     over: bool,
     guest: Guest,
@@ -159,17 +161,28 @@ impl ToySequence {
         if !std::mem::replace(&mut self.opened, true) {
             return Ok(Some(VerifierEvent::Opened { reused_prefix: 0 }));
         }
-        let bounds = TreeBounds { vocab: VOCAB, max_nodes: 64, max_depth: 64 };
-        let Some(message) = self.up.message().await? else { return Ok(None) };
+        let Some((round, tree)) = self.next_tree().await? else { return Ok(None) };
         self.guest.0.round()?;
-        let acceptance = self.open.sampling.acceptance();
-        let outcome = self.verify(&NumberedTree::read(message, &bounds, acceptance).unwrap());
+        let outcome = self.verify(round, &tree);
         self.over = outcome.finish.is_some();
         Ok(Some(VerifierEvent::Outcome(outcome)))
     }
 
-    fn verify(&mut self, numbered: &NumberedTree) -> Outcome {
-        let tree = numbered.tree.tree();
+    async fn next_tree(&mut self) -> Result<Option<(u64, Tree)>, Status> {
+        let bounds = TreeBounds { vocab: VOCAB, max_nodes: 64, max_depth: 64 };
+        if self.credit.1 == 0 {
+            let Some(message) = self.up.message().await? else { return Ok(None) };
+            match Submission::read(message, &bounds, self.open.sampling.acceptance()).unwrap() {
+                Submission::Tree(numbered) => return Ok(Some((numbered.round, numbered.tree.tree().clone()))),
+                Submission::Credit(credit) => self.credit = (credit.round, credit.tokens),
+            }
+        }
+        let round = self.credit.0;
+        self.credit = (round + 1, self.credit.1 - 1);
+        Ok(Some((round, Tree::new())))
+    }
+
+    fn verify(&mut self, round: u64, tree: &Tree) -> Outcome {
         let decide = |node: usize| {
             let path = tree.path(node).into_iter().map(|id| tree.node(id).unwrap().token);
             let text: Vec<Token> = self.open.committed.iter().copied().chain(path).collect();
@@ -181,7 +194,7 @@ impl ToySequence {
         self.open.committed.extend(&committed.tokens);
         self.open.max_tokens -= committed.tokens.len();
         Outcome {
-            round: numbered.round,
+            round,
             path: walk.path[..committed.accepted].to_vec(),
             tokens: committed.tokens,
             logprobs: vec![],
@@ -225,7 +238,7 @@ impl Verifier for ToyVerifier {
         }
         let mut up = request.into_inner();
         let open = Open::read(up.message().await?.unwrap(), &self.card()).unwrap();
-        let sequence = ToySequence { up, open, opened: false, over: false, guest: Guest::new(&self.life) };
+        let sequence = ToySequence { up, open, credit: (0, 0), opened: false, over: false, guest: Guest::new(&self.life) };
         let answers = stream::unfold(Some(sequence), |sequence| async {
             let mut sequence = sequence?;
             match sequence.next().await {

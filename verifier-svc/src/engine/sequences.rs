@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
 use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, VerifierEvent};
@@ -13,6 +14,7 @@ use espalier_speculation::{
 use tokio::time::Instant;
 
 use super::batch::{Found, Timing};
+use super::gather::{self, Return};
 use super::known_states::KnownStates;
 use super::{Command, Job, Key, Loaded, Opening, Replies, Reply};
 use crate::admission::Place;
@@ -50,10 +52,18 @@ impl Sequences {
             Command::Submit(key, job) => {
                 // A sequence that has ended has said so; what was still on its way is moot.
                 if let Some(sequence) = self.open.get_mut(&key) {
-                    sequence.jobs.push_back(job);
+                    sequence.take(job);
                 }
             }
         }
+    }
+
+    /// How long a pass that takes `pass` should be put off for those that are about to come back.
+    pub(super) fn wait(&self, pass: Duration) -> Option<Duration> {
+        let ready = self.open.values().filter(|sequence| sequence.has_work()).count();
+        let now = Instant::now();
+        let mut due: Vec<Duration> = self.open.values().filter_map(|sequence| sequence.due_after(now)).collect();
+        gather::wait(ready, pass, &mut due)
     }
 
     /// How many are open.
@@ -148,6 +158,10 @@ pub(super) struct Sequence {
     jobs: VecDeque<Job>,
     /// When it was answered last: nothing submitted could be run before that.
     answered: Instant,
+    /// Whether it ever was.
+    has_decided: bool,
+    /// How long after an outcome it comes back, where it has to.
+    returns: Option<Return>,
     replies: Replies,
     /// Given back when the sequence ends, before that is told: who hears of the end may come again at once.
     place: Option<Place>,
@@ -180,9 +194,28 @@ impl Sequence {
             tapped,
             jobs: VecDeque::new(),
             answered: Instant::now(),
+            returns: None,
+            has_decided: false,
             replies,
             place: Some(place),
         }
+    }
+
+    /// Takes what was submitted.
+    fn take(&mut self, job: Job) {
+        // What is handed in before the first outcome came back with nothing.
+        if self.jobs.is_empty() && self.has_decided {
+            Return::observe(&mut self.returns, job.arrived.saturating_duration_since(self.answered));
+        }
+        self.jobs.push_back(job);
+    }
+
+    /// After what time it is to be back, if it was answered and is not late.
+    fn due_after(&self, now: Instant) -> Option<Duration> {
+        if self.has_work() || !self.has_decided {
+            return None;
+        }
+        (self.answered + self.returns?.by()).checked_duration_since(now)
     }
 
     pub(super) fn cache(&mut self) -> &mut KvCache {
@@ -215,23 +248,19 @@ impl Sequence {
 
     /// Takes the next round: a tree, without the nodes for which the context has no room, or one token of its credit.
     pub(super) fn next_round(&mut self) -> Option<Round> {
-        let ready = self.jobs.front()?.arrived.max(self.answered);
-        let mut round = match &mut self.jobs.front_mut()?.submission {
-            Submission::Credit(credit) if credit.tokens > 1 => {
-                let round = self.plain_round(*credit, ready);
-                (credit.round, credit.tokens) = (credit.round + 1, credit.tokens - 1);
-                round
-            }
-            _ => {
-                let Job { submission, waiting, .. } = self.jobs.pop_front()?;
-                match submission {
-                    Submission::Credit(credit) => self.plain_round(credit, ready),
-                    Submission::Tree(NumberedTree { round, tree }) => {
-                        Round { number: round, tree, states_later: false, ready, _waiting: waiting }
-                    }
-                }
+        let (acceptance, answered) = (self.sampler.sampling().acceptance(), self.answered);
+        let job = self.jobs.front_mut()?;
+        let ready = job.arrived.max(answered);
+        let mut round = match &mut job.submission {
+            Submission::Credit(credit) => Round::plain(credit, acceptance, ready),
+            Submission::Tree(NumberedTree { round, tree }) => {
+                let (number, tree) = (*round, std::mem::take(tree));
+                Round { number, tree, states_later: false, ready, _waiting: job.waiting.take() }
             }
         };
+        if !matches!(job.submission, Submission::Credit(Credit { tokens: 1.., .. })) {
+            self.jobs.pop_front();
+        }
         round.tree.truncate(self.context.saturating_sub(self.committed.len()));
         Some(round)
     }
@@ -302,7 +331,7 @@ impl Sequence {
         };
         // Who is told of the outcome finds the tree answered.
         drop(round);
-        self.answered = Instant::now();
+        (self.answered, self.has_decided) = (Instant::now(), true);
         self.reply(Ok(VerifierEvent::Outcome(outcome)));
         finish.is_some()
     }
@@ -336,15 +365,6 @@ impl Sequence {
     fn has_work(&self) -> bool {
         self.unread() > 0 || !self.jobs.is_empty()
     }
-
-    /// The next round under `credit`.
-    fn plain_round(&self, credit: Credit, ready: Instant) -> Round {
-        let tree = match self.sampler.sampling().acceptance() {
-            Acceptance::Coupled => CandidateTree::default(),
-            Acceptance::Rejection => DrawnTree::trunk(&Tree::new()).into(),
-        };
-        Round { number: credit.round, tree, states_later: credit.states_later, ready, _waiting: None }
-    }
 }
 
 /// A round on its way through a pass.
@@ -355,6 +375,19 @@ pub(super) struct Round {
     /// When it could have been run first.
     ready: Instant,
     _waiting: Option<Present>,
+}
+
+impl Round {
+    /// One token of `credit`, which is used up.
+    fn plain(credit: &mut Credit, acceptance: Acceptance, ready: Instant) -> Self {
+        let tree = match acceptance {
+            Acceptance::Coupled => CandidateTree::default(),
+            Acceptance::Rejection => DrawnTree::trunk(&Tree::new()).into(),
+        };
+        let round = Self { number: credit.round, tree, states_later: credit.states_later, ready, _waiting: None };
+        (credit.round, credit.tokens) = (credit.round + 1, credit.tokens.saturating_sub(1));
+        round
+    }
 }
 
 /// What the target made of a tree.

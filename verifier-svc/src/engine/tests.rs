@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
-use espalier_proto::{HiddenStates, NumberedTree, Open, Outcome, SequenceId, Tap, VerifierEvent};
+use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, Tap, VerifierEvent};
 use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -82,19 +82,18 @@ impl Bench {
     }
 
     fn submit(&mut self, stream: &mut Stream, tree: Tree) {
-        self.ask(stream, tree, 0);
-    }
-
-    fn ask(&mut self, stream: &mut Stream, tree: Tree, further: usize) {
         let tree = CandidateTree::from(tree);
-        self.hand_in(stream, NumberedTree { round: stream.rounds, tree, further, states_later: false });
+        self.hand_in(stream, Submission::Tree(NumberedTree { round: stream.rounds, tree }));
     }
 
-    fn hand_in(&mut self, stream: &mut Stream, numbered: NumberedTree) {
-        stream.rounds += 1;
-        let (arrived, waiting) = (Instant::now(), self.loaded.counts.waiting.enter());
-        let job = Job { numbered, arrived, waiting, decided: Decided::default() };
-        self.sequences.take(Command::Verify(stream.key, job));
+    fn credit(&mut self, stream: &mut Stream, tokens: usize, states_later: bool) {
+        self.hand_in(stream, Submission::Credit(Credit { round: stream.rounds, tokens, states_later }));
+    }
+
+    fn hand_in(&mut self, stream: &mut Stream, submission: Submission) {
+        stream.rounds += submission.rounds() as u64;
+        let job = Job { submission, arrived: Instant::now(), waiting: None };
+        self.sequences.take(Command::Submit(stream.key, job));
     }
 
     /// Runs all that waits.
@@ -189,7 +188,7 @@ fn sequences_that_begin_alike_share_blocks_and_say_the_same() {
 }
 
 #[test]
-fn further_tokens_take_a_pass_each_and_come_together() {
+fn with_credit_a_sequence_is_in_every_pass_and_each_token_is_told_at_once() {
     let mut bench = Bench::new(32);
     let prompt = text(40);
     let wanted = |id| Open {
@@ -202,25 +201,37 @@ fn further_tokens_take_a_pass_each_and_come_together() {
     assert_eq!(single.reused(), 0);
     let rounds: Vec<Outcome> = (0..10).map(|_| bench.round(&mut single, Tree::new())).collect();
 
-    let (mut spans, mut other) = (bench.open(wanted(2)), bench.open(open(3, &prompt, 10)));
-    assert_eq!((spans.reused(), other.reused()), (39, 39));
-    [3, 15].into_iter().for_each(|further| bench.ask(&mut spans, Tree::new(), further));
-    bench.submit(&mut other, Tree::new());
-    bench.turn();
-    assert_eq!(other.outcome().tokens.len(), 1, "nobody waits for the tokens that others asked for together");
-    bench.run();
-    for (round, expected) in [&rounds[..4], &rounds[4..]].into_iter().enumerate() {
-        let outcome = spans.outcome();
-        assert_eq!((outcome.round, outcome.passes(), outcome.path), (round as u64, expected.len(), vec![]));
-        assert_eq!(outcome.tokens, expected.iter().flat_map(|single| single.tokens.clone()).collect::<Vec<_>>());
-        assert_eq!(outcome.logprobs, expected.iter().flat_map(|single| single.logprobs.clone()).collect::<Vec<_>>());
-        assert_eq!(outcome.finish, expected.last().unwrap().finish);
-        let mut states = HiddenStates::new(expected[0].states.as_ref().unwrap().first(), 64);
-        expected.iter().for_each(|single| states.append(single.states.clone().unwrap()).unwrap());
-        assert_eq!(outcome.states, Some(states));
+    let mut credited = bench.open(wanted(2));
+    assert_eq!(credited.reused(), 39);
+    bench.credit(&mut credited, 3, false);
+    bench.credit(&mut credited, 16, false);
+    for expected in &rounds {
+        bench.turn();
+        let outcome = credited.outcome();
+        let (found, expected) = ((outcome.round, outcome.path, outcome.tokens), expected);
+        assert_eq!(found, (expected.round, vec![], expected.tokens.clone()));
+        assert_eq!((outcome.logprobs, outcome.finish), (expected.logprobs.clone(), expected.finish));
+        assert_eq!(outcome.states, expected.states);
     }
-    bench.close(&other);
-    assert!(bench.is_idle());
+    assert!(bench.is_idle() && !bench.sequences.have_work(), "what is left of credit goes with its sequence");
+}
+
+#[test]
+fn a_tree_may_follow_credit() {
+    let mut bench = Bench::new(32);
+    let mut plain = bench.open(open(1, &text(40), 6));
+    assert_eq!(plain.reused(), 0);
+    let expected = bench.finish(&mut plain);
+    let mut stream = bench.open(open(2, &text(40), 6));
+    assert_eq!(stream.reused(), 39);
+    bench.credit(&mut stream, 2, true);
+    let mut tree = Tree::new();
+    tree.push(0, expected[2], 0.5).unwrap();
+    bench.submit(&mut stream, tree);
+    bench.run();
+    let outcomes: Vec<Outcome> = (0..3).map(|_| stream.outcome()).collect();
+    let tokens: Vec<Token> = outcomes.iter().flat_map(|outcome| outcome.tokens.clone()).collect();
+    assert_eq!((outcomes[2].path.clone(), tokens), (vec![1], expected[..4].to_vec()));
 }
 
 #[test]
@@ -235,11 +246,11 @@ fn states_wait_for_the_first_outcome_that_wants_them() {
 
     let mut late = bench.open(wanted(2));
     assert_eq!(late.reused(), 0);
-    for (round, states_later) in [(0, true), (1, true), (2, false)] {
-        bench.hand_in(&mut late, NumberedTree { round, tree: CandidateTree::default(), further: 0, states_later });
-        bench.run();
-        assert_eq!(late.outcome().states, (!states_later).then(|| expected.clone()));
-    }
+    bench.credit(&mut late, 2, true);
+    bench.credit(&mut late, 1, false);
+    bench.run();
+    let states: Vec<Option<HiddenStates>> = (0..3).map(|_| late.outcome().states).collect();
+    assert_eq!(states, [None, None, Some(expected)]);
 }
 
 #[test]

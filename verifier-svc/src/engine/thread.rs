@@ -2,7 +2,9 @@
 
 use std::io;
 use std::thread;
+use std::time::{Duration, Instant};
 
+use espalier_model::{Decoder, Workspace};
 use tokio::sync::mpsc;
 
 use super::batch;
@@ -12,32 +14,65 @@ use super::{Command, Loaded};
 /// Commands taken in between two turns, so that a flood cannot keep turns from happening.
 const COMMANDS_PER_TURN_MAX: usize = 4096;
 
+/// How often it is looked whether those that a pass waits for have come.
+const LOOK: Duration = Duration::from_micros(50);
+
 /// Starts the thread; it ends when nobody can send commands any more.
-pub(super) fn start(model: Loaded, mut queue: mpsc::Receiver<Command>) -> io::Result<()> {
-    thread::Builder::new().name("verifier-engine".to_owned()).spawn(move || {
-        let mut sequences = Sequences::new(&model);
-        let Loaded { decoder, mut work, .. } = model;
-        while take_in(&mut sequences, &mut queue) {
-            batch::turn(&decoder, &mut work, &mut sequences);
-        }
-    })?;
+pub(super) fn start(model: Loaded, queue: mpsc::Receiver<Command>) -> io::Result<()> {
+    let turns = Turns { sequences: Sequences::new(&model), queue, pass: Duration::ZERO };
+    let body = move || turns.run(&model.decoder, model.work);
+    thread::Builder::new().name("verifier-engine".to_owned()).spawn(body)?;
     Ok(())
 }
 
-/// Takes in what has arrived, waiting for it only when there is nothing to do.
-/// `false` when nothing can arrive any more.
-fn take_in(sequences: &mut Sequences, queue: &mut mpsc::Receiver<Command>) -> bool {
-    if !sequences.have_work() {
-        match queue.blocking_recv() {
-            Some(command) => sequences.take(command),
-            None => return false,
+struct Turns {
+    sequences: Sequences,
+    queue: mpsc::Receiver<Command>,
+    /// What a pass takes.
+    pass: Duration,
+}
+
+impl Turns {
+    fn run(mut self, decoder: &Decoder, mut work: Workspace) {
+        while self.take_in() {
+            self.gather();
+            let begun = Instant::now();
+            batch::turn(decoder, &mut work, &mut self.sequences);
+            // The mean of the last few, a hiccup counting little.
+            self.pass = (self.pass * 3 + begun.elapsed().min(self.pass * 3 + LOOK)) / 4;
         }
     }
-    for _ in 0..COMMANDS_PER_TURN_MAX {
-        match queue.try_recv() {
-            Ok(command) => sequences.take(command),
-            Err(_) => break,
+
+    /// Puts the pass off for those that are about to come back, if that pays.
+    fn gather(&mut self) {
+        let begun = Instant::now();
+        while let Some(wait) = self.sequences.wait(self.pass)
+            && begun.elapsed() < self.pass
+        {
+            thread::sleep(wait.min(LOOK));
+            self.take_arrived();
         }
     }
-    true
+
+    /// Takes in what has arrived, waiting for it only when there is nothing to do.
+    /// `false` when nothing can arrive any more.
+    fn take_in(&mut self) -> bool {
+        if !self.sequences.have_work() {
+            match self.queue.blocking_recv() {
+                Some(command) => self.sequences.take(command),
+                None => return false,
+            }
+        }
+        self.take_arrived();
+        true
+    }
+
+    fn take_arrived(&mut self) {
+        for _ in 0..COMMANDS_PER_TURN_MAX {
+            match self.queue.try_recv() {
+                Ok(command) => self.sequences.take(command),
+                Err(_) => break,
+            }
+        }
+    }
 }

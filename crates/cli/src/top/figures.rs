@@ -6,7 +6,7 @@ mod tests;
 use std::time::Duration;
 
 use espalier_proto::{
-    AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
     ServiceState, SystemStatus, TargetStatus, VerifierStatus,
 };
 use serde::Serialize;
@@ -65,9 +65,6 @@ pub(super) struct Work {
     /// Sequences that share one.
     pub(super) shared_by: Option<f64>,
     pub(super) kv: Kv,
-    /// The share of rounds whose tree a drafter had begun before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) begun_ahead: Option<f64>,
     /// What a drafter does for each target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) targets: Vec<ForTarget>,
@@ -138,22 +135,20 @@ struct Told<'a> {
     passes: PassCounts,
     rounds: RoundCounts,
     kv: KvMemory,
-    ahead: Option<AheadCounts>,
     targets: &'a [TargetStatus],
 }
 
 impl<'a> From<&'a VerifierStatus> for Told<'a> {
     fn from(status: &'a VerifierStatus) -> Self {
         let &VerifierStatus { process, sequences, trees_waiting: trees, passes, rounds, kv } = status;
-        Self { process, sequences, trees, passes, rounds, kv, ahead: None, targets: &[] }
+        Self { process, sequences, trees, passes, rounds, kv, targets: &[] }
     }
 }
 
 impl<'a> From<&'a DrafterStatus> for Told<'a> {
     fn from(status: &'a DrafterStatus) -> Self {
-        let &DrafterStatus { process, sequences, trees_growing: trees, passes, rounds, kv, ahead, ref targets } =
-            status;
-        Self { process, sequences, trees, passes, rounds, kv, ahead: Some(ahead), targets }
+        let &DrafterStatus { process, sequences, trees_growing: trees, passes, rounds, kv, ref targets } = status;
+        Self { process, sequences, trees, passes, rounds, kv, targets }
     }
 }
 
@@ -188,10 +183,6 @@ impl Work {
                 pace: Pace::between(interval, earlier, target.rounds),
             }
         };
-        let begun_ahead = interval.and(before).and_then(|before| {
-            let begun = now.ahead?.used.checked_sub(before.ahead?.used)?;
-            ratio(begun, now.rounds.rounds.checked_sub(before.rounds.rounds)?)
-        });
         Self {
             uptime_s: now.process.uptime.as_secs_f64(),
             resident_bytes: now.process.resident_bytes,
@@ -202,7 +193,6 @@ impl Work {
             rows: of_pass(|passes| passes.rows),
             shared_by: of_pass(|passes| passes.sequences),
             kv: Kv { blocks, held, promised, lingering, block_bytes },
-            begun_ahead,
             targets: now.targets.iter().map(for_target).collect(),
         }
     }

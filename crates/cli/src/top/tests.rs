@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use espalier_proto::{
-    AheadCounts, DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
     ServiceState, SystemStatus, TargetStatus, VerifierStatus,
 };
 
@@ -28,8 +28,7 @@ pub(super) fn system(uptime_ms: u64, rounds: u64) -> SystemStatus {
         rounds,
     };
     let verifier = VerifierStatus { process, sequences, trees_waiting: 2, passes, rounds, kv };
-    let ahead = AheadCounts { begun: rounds.rounds, used: rounds.rounds / 2 };
-    let drafter = DrafterStatus { process, sequences, trees_growing: 2, passes, rounds, kv, targets, ahead };
+    let drafter = DrafterStatus { process, sequences, trees_growing: 2, passes, rounds, kv, targets };
     SystemStatus {
         gateway,
         verifiers: vec![state("http://127.0.0.1:50071", "medium", verifier)],

@@ -4,7 +4,6 @@
 //! distribution that the level's best node was taken from; to the test a tree is the chain of its depth.
 
 use std::fmt::{self, Display, Formatter};
-use std::time::Duration;
 
 use super::chain::StopTest;
 use super::kind::{ChainKind, EVERY, STOP, STOP_PREFIX, max_depth, max_nodes};
@@ -12,7 +11,7 @@ use super::param::{Param, Value, Values};
 use super::registry::CHAINS;
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
-use crate::{Candidates, Costs, RoundRecord};
+use crate::{Candidates, RoundRecord};
 
 /// How no test is named.
 const NONE: &str = "none";

@@ -127,7 +127,7 @@ pub(super) fn write(out: &Path, params: &Params, optimiser: &AdamW, note: &Note)
 pub(super) fn write_log(out: &Path, log: &Log) -> Result<()> {
     files::create_folder(out)?;
     log.write(&out.join(LOG))?;
-    files::replace_text(&out.join(CURVE), &curve::draw(&log.entries))
+    files::replace_text(&out.join(CURVE), &curve::draw(&log.entries)?)
 }
 
 /// Reads the log up to a step.

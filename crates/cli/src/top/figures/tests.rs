@@ -16,7 +16,6 @@ fn rates_are_differences_over_the_time_between() {
     let drafter = figures.drafters[0].work.as_ref().unwrap();
     assert_eq!(drafter.targets.iter().map(|target| target.pace).collect::<Vec<_>>(), [pace]);
     assert_eq!((drafter.kv.held, drafter.kv.blocks), (8, 32));
-    assert_eq!((drafter.begun_ahead, target.begun_ahead), (Some(0.5), None));
 }
 
 #[test]
