@@ -50,7 +50,7 @@ impl Moment {
     fn new(at: SystemTime) -> Self {
         let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let days = seconds / DAY_SECONDS;
-        let (year, month, day) = date(days);
+        let Date { year, month, day } = Date::of(days);
         Self { year, month, day, weekday: ((days + 3) % 7) as usize, second_of_day: seconds % DAY_SECONDS }
     }
 
@@ -77,18 +77,27 @@ impl Moment {
     }
 }
 
-/// Year, month from 0 and day from 1 of a day counted from 1970-01-01.
-fn date(days: u64) -> (u64, usize, u64) {
-    // Count from 1 March of year 0, so that a leap day ends its year and months follow a 153-day pattern of five.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = ((march_month + 2) % 12) as usize;
-    let year = era * 400 + year_of_era + u64::from(month < 2);
-    (year, month, day)
+/// A day in the Gregorian calendar: the month from 0, the day from 1.
+struct Date {
+    year: u64,
+    month: usize,
+    day: u64,
+}
+
+impl Date {
+    /// The date of a day counted from 1970-01-01.
+    fn of(days: u64) -> Self {
+        // Count from 1 March of year 0, so that a leap day ends its year and months follow a 153-day pattern of five.
+        let days = days + 719_468;
+        let (era, day_of_era) = (days / 146_097, days % 146_097);
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let march_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+        let month = ((march_month + 2) % 12) as usize;
+        let year = era * 400 + year_of_era + u64::from(month < 2);
+        Self { year, month, day }
+    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,13 @@ fn averaged(entries: &[Entry]) -> Vec<(f64, f64)> {
     entries.chunks(group).map(point).collect()
 }
 
+/// A place in the drawing, in pixels from its upper left corner.
+#[derive(Clone, Copy)]
+struct At {
+    x: f64,
+    y: f64,
+}
+
 /// From steps and losses to pixels.
 struct Scales {
     last_step: f64,
@@ -77,20 +84,21 @@ impl Scales {
     fn draw_axes(&self, body: &mut String) {
         for loss in ticks(self.losses.0, self.losses.1) {
             let y = self.y(loss);
-            line(body, (LEFT, y), (RIGHT, y), "grid");
+            line(body, At { x: LEFT, y }, At { x: RIGHT, y }, "grid");
             text(
                 body,
-                (LEFT - 6.0, y + 4.0),
+                At { x: LEFT - 6.0, y: y + 4.0 },
                 "end",
                 &format!("{:.4}", loss).trim_end_matches('0').trim_end_matches('.'),
             );
         }
         for step in ticks(0.0, self.last_step) {
-            text(body, (self.x(step), BOTTOM + 16.0), "middle", &format!("{step:.0}"));
+            text(body, At { x: self.x(step), y: BOTTOM + 16.0 }, "middle", &format!("{step:.0}"));
         }
-        line(body, (LEFT, BOTTOM), (RIGHT, BOTTOM), "axis");
-        line(body, (LEFT, BOTTOM), (LEFT, TOP), "axis");
-        text(body, ((LEFT + RIGHT) / 2.0, BOTTOM + 34.0), "middle", &"step");
+        let corner = At { x: LEFT, y: BOTTOM };
+        line(body, corner, At { x: RIGHT, ..corner }, "axis");
+        line(body, corner, At { y: TOP, ..corner }, "axis");
+        text(body, At { x: (LEFT + RIGHT) / 2.0, y: BOTTOM + 34.0 }, "middle", &"step");
     }
 
     fn draw_line(&self, body: &mut String, points: &[(f64, f64)], colour: &str) {
@@ -112,15 +120,16 @@ fn draw_legend(body: &mut String) {
     let _ = writeln!(body, r#"<text class="title" x="{LEFT}" y="22">Loss (nats a position)</text>"#);
     for (x, colour, name) in [(RIGHT - 190.0, TRAINING, "training"), (RIGHT - 100.0, VALIDATION, "validation")] {
         let _ = writeln!(body, r#"<rect x="{x}" y="13" width="12" height="12" fill="{colour}"/>"#);
-        text(body, (x + 18.0, 23.0), "start", &name);
+        text(body, At { x: x + 18.0, y: 23.0 }, "start", &name);
     }
 }
 
-fn line(body: &mut String, (x0, y0): (f64, f64), (x1, y1): (f64, f64), class: &str) {
-    let _ = writeln!(body, r#"<line class="{class}" x1="{x0:.1}" y1="{y0:.1}" x2="{x1:.1}" y2="{y1:.1}"/>"#);
+fn line(body: &mut String, from: At, to: At, class: &str) {
+    let At { x, y } = from;
+    let _ = writeln!(body, r#"<line class="{class}" x1="{x:.1}" y1="{y:.1}" x2="{:.1}" y2="{:.1}"/>"#, to.x, to.y);
 }
 
-fn text(body: &mut String, (x, y): (f64, f64), anchor: &str, text: &impl std::fmt::Display) {
+fn text(body: &mut String, At { x, y }: At, anchor: &str, text: &impl std::fmt::Display) {
     let _ = writeln!(body, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#);
 }
 
