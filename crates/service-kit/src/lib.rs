@@ -16,6 +16,7 @@ mod propagation;
 mod serve;
 mod shutdown;
 mod telemetry;
+mod traces;
 
 pub use chain::chain;
 pub use connect::{ConnectError, channel};
@@ -28,3 +29,4 @@ pub use propagation::{outgoing, rpc_span};
 pub use serve::{Bound, ServeError, bind};
 pub use shutdown::{ShutdownError, signal};
 pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};
+pub use traces::ExporterError;
