@@ -5,9 +5,11 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
-use espalier_service_kit::{Bytes, TelemetryArgs};
+use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
+use espalier_speculation::{ExitError, ExitThresholds};
+use thiserror::Error;
 
-use crate::weights::TargetWeight;
+use crate::weights::{TargetWeight, WeightError};
 
 /// Grows candidate trees with a small model and runs the rounds.
 #[derive(Debug, Clone, Parser)]
@@ -51,7 +53,7 @@ pub struct Args {
         value_delimiter = ',',
         value_name = "TARGET=N[,TARGET=N…]"
     )]
-    pub weights: Vec<TargetWeight>,
+    pub weights: Vec<String>,
     /// Memory for keys and values, like `512MiB` or `8GiB`; sequences that it has no room for are refused. When absent,
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
     #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
@@ -64,6 +66,23 @@ pub struct Args {
 /// One thread for each core.
 fn default_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// All that is wrong with a configuration.
+pub type ConfigError = Faults<ConfigFault>;
+
+/// An argument that is wrong.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ConfigFault {
+    /// A drafter without layers.
+    #[error("layers is 0, but a drafter has at least 1")]
+    NoLayers,
+    /// Thresholds that no drafter has.
+    #[error(transparent)]
+    Thresholds(#[from] ExitError),
+    /// The weight of a target is none.
+    #[error(transparent)]
+    Weight(#[from] WeightError),
 }
 
 /// A drafter's configuration.
@@ -115,6 +134,31 @@ impl Config {
         }
     }
 
+    /// What the arguments mean.
+    ///
+    /// # Errors
+    /// [`ConfigError`] quotes every argument that is wrong.
+    pub fn from_args(args: &Args) -> Result<Self, ConfigError> {
+        let mut faults = Faults::none();
+        let layers = faults.sift(check_layers(args.layers));
+        let thresholds = faults.sift(args.thresholds.as_deref().map(check_thresholds).transpose());
+        let weights = faults.sift_all(args.weights.iter().map(|weight| weight.parse::<TargetWeight>()));
+        let name = args.name.clone().unwrap_or_else(|| Self::default_name(&args.model, args.layers));
+        faults.finish(|| {
+            Some(Self {
+                name,
+                target_model: args.target_model.clone(),
+                thresholds: thresholds?,
+                predictors: args.predictors.clone(),
+                listen: args.listen,
+                sequences_max: args.sequences_max,
+                weights,
+                kv_memory: args.kv_memory,
+                ..Self::new(args.model.clone(), layers?, args.threads)
+            })
+        })
+    }
+
     /// The name of a drafter made of the first `layers` layers of the checkpoint in `model`.
     pub fn default_name(model: &std::path::Path, layers: Option<usize>) -> String {
         let folder = model.file_name().map_or_else(|| "drafter".into(), |name| name.to_string_lossy());
@@ -125,36 +169,15 @@ impl Config {
     }
 }
 
-impl From<Args> for Config {
-    fn from(args: Args) -> Self {
-        let name = args.name.unwrap_or_else(|| Self::default_name(&args.model, args.layers));
-        let Args {
-            model,
-            target_model,
-            layers,
-            thresholds,
-            predictors,
-            listen,
-            threads,
-            sequences_max,
-            weights,
-            kv_memory,
-            ..
-        } = args;
-        Self {
-            model,
-            target_model,
-            layers,
-            thresholds,
-            predictors,
-            name,
-            listen,
-            threads,
-            sequences_max,
-            weights,
-            kv_memory,
-        }
-    }
+/// Whether there are layers to draft with.
+fn check_layers(layers: Option<usize>) -> Result<Option<usize>, ConfigFault> {
+    if layers == Some(0) { Err(ConfigFault::NoLayers) } else { Ok(layers) }
+}
+
+/// Whether a text can be the thresholds of some drafter. Of which one, its model alone says.
+fn check_thresholds(text: &str) -> Result<String, ExitError> {
+    let exits = 1 + text.split(',').filter(|_| !text.trim().is_empty()).count();
+    ExitThresholds::parse(text, exits).map(|_| text.to_owned())
 }
 
 #[cfg(test)]
@@ -164,7 +187,9 @@ mod tests {
 
     #[test]
     fn a_cut_drafter_is_named_after_its_folder_and_depth() {
-        let parse = |args: &[&str]| Config::from(Args::try_parse_from([&["espalier-drafter"], args].concat()).unwrap());
+        let parse = |args: &[&str]| {
+            Config::from_args(&Args::try_parse_from([&["espalier-drafter"], args].concat()).unwrap()).unwrap()
+        };
         assert_eq!(parse(&["--model", "models/small"]).name, "small");
         assert_eq!(parse(&["--model", "models/small", "--layers", "3"]).name, "small-3");
         assert_eq!(parse(&["--model", "models/small", "--name", "d"]).name, "d");
@@ -173,8 +198,27 @@ mod tests {
     #[test]
     fn predictors_are_several() {
         let given = ["espalier-drafter", "--model", "m", "--predictor", "a,b", "--predictor", "c"];
-        let config = Config::from(Args::try_parse_from(given).unwrap());
+        let config = Config::from_args(&Args::try_parse_from(given).unwrap()).unwrap();
         assert_eq!(config.predictors, ["a", "b", "c"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_together() {
+        let given = |args: &[&str]| {
+            let args = [&["espalier-drafter", "--model", "m"], args].concat();
+            Config::from_args(&Args::try_parse_from(args).unwrap()).map_err(|faults| faults.to_string())
+        };
+        let wrong =
+            given(&["--layers", "0", "--thresholds", "0.5,high", "--weight", "medium=2,small", "--weight", "a=0"]);
+        let lines = [
+            "layers is 0, but a drafter has at least 1",
+            "`high` is not a threshold",
+            "`small` is not a target and its weight, like `medium=2`",
+            "the weight `0` of `a` is not a whole number from 1 to 1000",
+        ];
+        assert_eq!(wrong.unwrap_err(), lines.join("\n"));
+        let right = given(&["--thresholds", "", "--weight", "medium=2"]).unwrap();
+        assert_eq!((right.thresholds.as_deref(), right.weights.len()), (Some(""), 1));
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod status;
 mod verifiers;
 mod weights;
 
-pub use config::{Args, Config};
+pub use config::{Args, Config, ConfigError, ConfigFault};
 pub use error::DrafterError;
 pub use predictors::{PredictorError, PredictorFault};
 pub use service::{Drafter, serve};

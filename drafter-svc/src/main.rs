@@ -8,7 +8,12 @@ use espalier_model::Team;
 use espalier_service_kit::{Telemetry, bind, signal};
 
 fn main() -> ExitCode {
-    match run(Args::parse()) {
+    let args = Args::parse();
+    let config = match Config::from_args(&args) {
+        Ok(config) => config,
+        Err(faults) => return faults.report("espalier-drafter"),
+    };
+    match run(&args, config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("espalier-drafter: {}", espalier_service_kit::chain(error.as_ref()));
@@ -18,10 +23,9 @@ fn main() -> ExitCode {
 }
 
 #[tokio::main]
-async fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
+async fn run(args: &Args, config: Config) -> Result<(), Box<dyn std::error::Error>> {
     let _telemetry = Telemetry::install("espalier-drafter", &args.telemetry)?;
     let shutdown = signal()?;
-    let config = Config::from(args);
     let bound = bind(config.listen).await?;
     let load = move || Drafter::load(&config, &Team::new(config.threads.get()));
     let drafter = tokio::task::spawn_blocking(load).await??;

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use espalier_model::{BlockPool, DraftModel, LoadOptions, Team, Workspace};
+use espalier_model::{BlockPool, DraftFolder, DraftModel, LoadOptions, Team, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
 use espalier_proto::{
     DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Process, Start,
@@ -86,7 +86,7 @@ impl Drafter {
     ) -> Result<Self, DrafterError> {
         let tokenizer = Tokenizer::open(&config.model)?;
         let options = LoadOptions { layers: config.layers, ..LoadOptions::default() };
-        let folders = (config.model.as_path(), config.target_model.as_deref());
+        let folders = DraftFolder { dir: &config.model, target: config.target_model.as_deref() };
         let model = Arc::new(DraftModel::open_with_progress(folders, &options, progress)?);
         let card = describe(config, &model, &tokenizer);
         let exits = Exits::new(&model, config, card.vocabulary.size)?;

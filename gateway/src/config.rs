@@ -1,10 +1,11 @@
 //! What a gateway is told when it starts.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use espalier_service_kit::TelemetryArgs;
+use espalier_service_kit::{Faults, TelemetryArgs};
 use espalier_speculation::PolicyError;
 use thiserror::Error;
 
@@ -19,6 +20,12 @@ pub const PEERS_MAX: usize = 256;
 
 /// The most requests that a gateway may be told to serve at once, and to keep waiting.
 pub const REQUESTS_LIMIT: usize = 65_536;
+
+/// Requests that may be served at once.
+const REQUESTS_RANGE: RangeInclusive<usize> = 1..=REQUESTS_LIMIT;
+
+/// Requests that may wait.
+const QUEUED_RANGE: RangeInclusive<usize> = 0..=REQUESTS_LIMIT;
 
 /// The greatest weight of a client.
 pub const WEIGHT_LIMIT: usize = 100;
@@ -64,18 +71,20 @@ pub struct Args {
         long = "client-weight",
         env = "ESPALIER_GATEWAY_CLIENT_WEIGHTS",
         value_name = "NAME=N",
-        value_delimiter = ',',
-        value_parser = client_weight
+        value_delimiter = ','
     )]
-    pub client_weights: Vec<(String, usize)>,
+    pub client_weights: Vec<String>,
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
 }
 
+/// All that is wrong with a configuration.
+pub type ConfigError = Faults<ConfigFault>;
+
 /// An argument that is wrong.
 #[derive(Debug, Error)]
-pub enum ConfigError {
+pub enum ConfigFault {
     /// An address is none.
     #[error(transparent)]
     Address(#[from] AddressError),
@@ -85,6 +94,12 @@ pub enum ConfigError {
     /// The profiles are none.
     #[error(transparent)]
     Profiles(#[from] ProfilesError),
+    /// The weight of a client is not written as one.
+    #[error("`{found}` is not the name of a client and its weight, like `batch=2`")]
+    Weight {
+        /// What was given.
+        found: String,
+    },
     /// A number, or a number of addresses, is out of range.
     #[error("{name} is {value}, which is not between {min} and {limit}")]
     Range {
@@ -123,18 +138,27 @@ impl Config {
     /// Requests that wait unless told otherwise.
     pub const QUEUED_MAX: usize = 256;
 
-    /// What the arguments mean. Must be called within a tokio runtime.
+    /// What the arguments mean; `read` is how profiles are read ([`Profiles::read`]). Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
-    /// [`ConfigError`] quotes the first argument that is wrong.
-    pub fn from_args(args: &Args) -> Result<Self, ConfigError> {
-        let profiles = args.profiles.as_deref().map(Profiles::read).transpose()?;
-        Self {
-            usual: Usual::new(&args.policy, profiles.unwrap_or_default())?,
-            ..Self::new(&args.verifiers, &args.drafters)?
-        }
-        .with_limits(args.requests_max, args.queued_max)?
-        .with_client_weights(&args.client_weights)
+    /// [`ConfigError`] quotes every argument that is wrong.
+    pub fn from_args(
+        args: &Args,
+        read: impl FnOnce(&Path) -> Result<Profiles, ProfilesError>,
+    ) -> Result<Self, ConfigError> {
+        let mut faults = Faults::none();
+        let verifiers = verifiers(&args.verifiers, &mut faults);
+        let drafters = drafters(&args.drafters, &mut faults);
+        let profiles = faults.sift(args.profiles.as_deref().map(read).transpose()).flatten();
+        let usual = faults.sift(Usual::new(&args.policy, profiles.unwrap_or_default()));
+        let running = faults.sift(in_range("requests-max", args.requests_max, REQUESTS_RANGE));
+        let queued = faults.sift(in_range("queued-max", args.queued_max, QUEUED_RANGE));
+        let weights = weights(&args.client_weights, &mut faults);
+        faults.finish(|| {
+            let limits = Limits { running: running?, queued: queued?, weights };
+            Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits })
+        })
     }
 
     /// The usual configuration for these verifiers and drafters, each given as
@@ -142,17 +166,14 @@ impl Config {
     /// runtime.
     ///
     /// # Errors
-    /// An address that is none, no verifier, or too many.
+    /// Addresses that are none, no verifier, or too many.
     pub fn new(verifiers: &[String], drafters: &[String]) -> Result<Self, ConfigError> {
-        in_range("number of verifiers", verifiers.len(), (1, PEERS_MAX))?;
-        in_range("number of drafters", drafters.len(), (0, PEERS_MAX))?;
-        Ok(Self {
-            verifiers: locations(verifiers)?,
-            drafters: locations(drafters)?,
-            resolver: Resolver::system(),
-            usual: Usual::new(Self::POLICY, Profiles::default())?,
-            limits: Limits { running: Self::REQUESTS_MAX, queued: Self::QUEUED_MAX, weights: Weights::default() },
-        })
+        let mut faults = Faults::none();
+        let verifiers = self::verifiers(verifiers, &mut faults);
+        let drafters = self::drafters(drafters, &mut faults);
+        let usual = faults.sift(Usual::new(Self::POLICY, Profiles::default()));
+        let limits = Limits { running: Self::REQUESTS_MAX, queued: Self::QUEUED_MAX, weights: Weights::default() };
+        faults.finish(|| Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits }))
     }
 
     /// The same with another way to look names up.
@@ -166,23 +187,14 @@ impl Config {
     ///
     /// # Errors
     /// No place, or more of either than [`REQUESTS_LIMIT`].
-    pub fn with_limits(mut self, requests_max: usize, queued_max: usize) -> Result<Self, ConfigError> {
-        self.limits.running = in_range("requests-max", requests_max, (1, REQUESTS_LIMIT))?;
-        self.limits.queued = in_range("queued-max", queued_max, (0, REQUESTS_LIMIT))?;
-        Ok(self)
-    }
-
-    /// The same with so many places in a row for clients of these names.
-    ///
-    /// # Errors
-    /// A weight of 0 or above [`WEIGHT_LIMIT`], or too many of them.
-    pub fn with_client_weights(mut self, weights: &[(String, usize)]) -> Result<Self, ConfigError> {
-        in_range("number of client weights", weights.len(), (0, WEIGHTS_MAX))?;
-        for (_, weight) in weights {
-            in_range("client-weight", *weight, (1, WEIGHT_LIMIT))?;
-        }
-        self.limits.weights = weights.iter().cloned().collect();
-        Ok(self)
+    pub fn with_limits(self, requests_max: usize, queued_max: usize) -> Result<Self, ConfigError> {
+        let mut faults = Faults::none();
+        let running = faults.sift(in_range("requests-max", requests_max, REQUESTS_RANGE));
+        let queued = faults.sift(in_range("queued-max", queued_max, QUEUED_RANGE));
+        faults.finish(|| {
+            let limits = Limits { running: running?, queued: queued?, ..self.limits };
+            Some(Self { limits, ..self })
+        })
     }
 
     /// The same with policies and thresholds of exits for some targets and drafters.
@@ -193,19 +205,31 @@ impl Config {
     }
 }
 
+fn verifiers(texts: &[String], faults: &mut ConfigError) -> Vec<Location> {
+    faults.sift(in_range("number of verifiers", texts.len(), 1..=PEERS_MAX));
+    faults.sift_all(texts.iter().take(PEERS_MAX).map(|text| Location::parse(text)))
+}
+
+fn drafters(texts: &[String], faults: &mut ConfigError) -> Vec<Location> {
+    faults.sift(in_range("number of drafters", texts.len(), 0..=PEERS_MAX));
+    faults.sift_all(texts.iter().take(PEERS_MAX).map(|text| Location::parse(text)))
+}
+
+fn weights(texts: &[String], faults: &mut ConfigError) -> Weights {
+    faults.sift(in_range("number of client weights", texts.len(), 0..=WEIGHTS_MAX));
+    faults.sift_all(texts.iter().take(WEIGHTS_MAX).map(|text| client_weight(text))).into_iter().collect()
+}
+
 /// Reads `NAME=N`; a name may hold the sign too.
-fn client_weight(text: &str) -> Result<(String, usize), String> {
+fn client_weight(text: &str) -> Result<(String, usize), ConfigFault> {
     let weight = text.rsplit_once('=').and_then(|(name, weight)| Some((name.to_owned(), weight.parse().ok()?)));
-    weight.ok_or_else(|| "a weight is written as NAME=N, with the name of a client and a whole number".to_owned())
+    let (name, weight) = weight.ok_or_else(|| ConfigFault::Weight { found: text.to_owned() })?;
+    Ok((name, in_range("client-weight", weight, 1..=WEIGHT_LIMIT)?))
 }
 
-fn locations(texts: &[String]) -> Result<Vec<Location>, ConfigError> {
-    texts.iter().map(|text| Ok(Location::parse(text)?)).collect()
-}
-
-fn in_range(name: &'static str, value: usize, (min, limit): (usize, usize)) -> Result<usize, ConfigError> {
-    if !(min..=limit).contains(&value) {
-        return Err(ConfigError::Range { name, value, min, limit });
+fn in_range(name: &'static str, value: usize, range: RangeInclusive<usize>) -> Result<usize, ConfigFault> {
+    if !range.contains(&value) {
+        return Err(ConfigFault::Range { name, value, min: *range.start(), limit: *range.end() });
     }
     Ok(value)
 }
@@ -220,7 +244,7 @@ mod tests {
 
     fn parsed(args: &[&str]) -> Result<Config, ConfigError> {
         let fixed = ["gateway", "--verifier", "http://127.0.0.1:1,http://127.0.0.1:2"];
-        Config::from_args(&Args::try_parse_from(fixed.iter().chain(args)).unwrap())
+        Config::from_args(&Args::try_parse_from(fixed.iter().chain(args)).unwrap(), Profiles::read)
     }
 
     #[tokio::test]
@@ -240,7 +264,8 @@ mod tests {
         let weight = |name: &str| weights.of(&crate::admission::Client::Named(name.into()));
         assert_eq!(["team=a", "batch", "other"].map(weight), [4, 1, 1]);
         for wrong in ["team", "team=", "team=-1"] {
-            assert!(client_weight(wrong).is_err(), "{wrong}");
+            let refusal = client_weight(wrong).unwrap_err().to_string();
+            assert_eq!(refusal, format!("`{wrong}` is not the name of a client and its weight, like `batch=2`"));
         }
     }
 
@@ -257,7 +282,25 @@ mod tests {
         }
         assert!(parsed(&["--policy", "guess"]).unwrap_err().to_string().contains("`guess`"));
         let unreadable = parsed(&["--profiles", "/nowhere.json"]).unwrap_err().to_string();
-        assert_eq!(unreadable, "cannot read /nowhere.json");
+        assert!(unreadable.starts_with("cannot read /nowhere.json: "), "{unreadable}");
         assert!(Config::new(&[], &[]).is_err());
+    }
+
+    #[tokio::test]
+    async fn all_that_is_wrong_is_told_together() {
+        let args =
+            ["--drafter", "here,there", "--policy", "guess", "--queued-max", "65537", "--client-weight", "a=0,b"];
+        let refusal = parsed(&args).unwrap_err().to_string();
+        let lines: Vec<&str> = refusal.lines().collect();
+        let begins = [
+            "`here` is not an address",
+            "`there` is not an address",
+            "unknown policy `guess`",
+            "queued-max is 65537",
+            "client-weight is 0",
+            "`b` is not the name of a client",
+        ];
+        assert_eq!(lines.len(), begins.len(), "{refusal}");
+        assert!(lines.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{refusal}");
     }
 }

@@ -37,7 +37,7 @@ mod window;
 
 pub use address::AddressError;
 pub use admission::{ClientNameError, Occupancy, Reason, Refusal};
-pub use config::{Args, Config, ConfigError, PEERS_MAX, REQUESTS_LIMIT, WEIGHT_LIMIT};
+pub use config::{Args, Config, ConfigError, ConfigFault, PEERS_MAX, REQUESTS_LIMIT, WEIGHT_LIMIT};
 pub use error::{GatewayError, RequestError};
 pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};
 pub use resolver::Resolver;

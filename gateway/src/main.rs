@@ -4,12 +4,17 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
-use espalier_gateway::{Args, Config, Gateway, serve};
+use espalier_gateway::{Args, Config, Gateway, Profiles, serve};
 use espalier_service_kit::{Telemetry, bind, chain, signal};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Args::parse()).await {
+    let args = Args::parse();
+    let config = match Config::from_args(&args, Profiles::read) {
+        Ok(config) => config,
+        Err(faults) => return faults.report("espalier-gateway"),
+    };
+    match run(&args, config).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("espalier-gateway: {}", chain(error.as_ref()));
@@ -18,8 +23,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args) -> Result<(), Box<dyn Error>> {
-    let config = Config::from_args(&args)?;
+async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::install("espalier-gateway", &args.telemetry)?;
     let stop = signal()?;
     let bound = bind(args.listen).await?;

@@ -39,6 +39,13 @@ struct Inner {
     counts: Arc<Counts>,
 }
 
+/// A request that has a place.
+struct LetIn {
+    place: Place,
+    request: ValidRequest,
+    deadline: Option<Deadline>,
+}
+
 /// Serves until `shutdown` is ready, and keeps an eye on verifiers and drafters meanwhile.
 ///
 /// # Errors
@@ -81,22 +88,20 @@ impl Gateway {
     async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<(Generation, Place), GatewayError> {
         // Counts a client that goes away while it waits, too.
         let mut counted = self.0.counts.request();
-        let (place, valid, deadline) = self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
+        let LetIn { place, request, deadline } =
+            self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
         let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
-        let generation = Generation::new(valid, Arc::clone(&self.0.directory), deadline, sequence, counted);
+        let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, sequence, counted);
         Ok((generation, place))
     }
 
-    async fn let_in(
-        &self,
-        request: Request<pb::GenerateRequest>,
-    ) -> Result<(Place, ValidRequest, Option<Deadline>), GatewayError> {
+    async fn let_in(&self, request: Request<pb::GenerateRequest>) -> Result<LetIn, GatewayError> {
         let client = Client::of(request.metadata(), request.remote_addr()).map_err(RequestError::from)?;
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
         let place = self.0.door.enter(client, deadline).await?;
-        let valid = self.validate(request.into_inner(), session).await?;
-        Ok((place, valid, deadline))
+        let request = self.validate(request.into_inner(), session).await?;
+        Ok(LetIn { place, request, deadline })
     }
 
     /// Long prompts take a while to tokenize, so a thread for such work does it.

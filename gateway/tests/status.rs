@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::Ordering;
 
 use clap::Parser;
-use espalier_gateway::{Args, Config};
+use espalier_gateway::{Args, Config, Profiles};
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{EndCounts, GenerationRequest, Places, RoundCounts, SystemStatus, pb};
 use espalier_speculation::StopStrings;
@@ -69,7 +69,7 @@ async fn what_was_said_is_counted_exactly() {
 async fn requests_count_as_running_until_they_end_or_are_abandoned() {
     let toy = verifier("toy").await;
     let fixed = ["gateway", "--verifier", &toy.url, "--requests-max", "1", "--queued-max", "1"];
-    let url = start(Config::from_args(&Args::parse_from(fixed)).unwrap()).await;
+    let url = start(Config::from_args(&Args::parse_from(fixed), Profiles::read).unwrap()).await;
     // Little runs ahead of a client with a narrow window.
     let narrow = Endpoint::from_shared(url.clone()).unwrap().initial_stream_window_size(256);
     let mut narrow = GenerationClient::new(narrow.connect_lazy());

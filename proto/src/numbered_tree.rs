@@ -37,7 +37,7 @@ impl NumberedTree {
         let nodes = self.tree.tree().nodes();
         let drawn_from = match &self.tree {
             CandidateTree::Ranked(_) => Vec::new(),
-            CandidateTree::Drawn(drawn) => drawn.distributions().map(write_distribution).collect(),
+            CandidateTree::Drawn(drawn) => drawn.distributions().map(|(node, q)| write_distribution(node, q)).collect(),
         };
         pb::CandidateTree {
             round: self.round,
@@ -49,7 +49,7 @@ impl NumberedTree {
     }
 }
 
-fn write_distribution((node, q): (usize, &Distribution)) -> pb::DraftDistribution {
+fn write_distribution(node: usize, q: &Distribution) -> pb::DraftDistribution {
     let (tokens, probs) = q.tokens().iter().copied().unzip();
     pb::DraftDistribution { node: wire_count(node), tokens, probs }
 }

@@ -26,7 +26,7 @@ impl Proxy {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let reset = Arc::new(Notify::new());
         let accepted = Arc::new(AtomicUsize::new(0));
-        let forwarding = tokio::spawn(forward(listener, upstream, (reset.clone(), accepted.clone())));
+        let forwarding = tokio::spawn(forward(listener, upstream, reset.clone(), accepted.clone()));
         Self { url, forwarding, reset, accepted }
     }
 
@@ -59,7 +59,7 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(listener: TcpListener, upstream: SocketAddr, (reset, count): (Arc<Notify>, Arc<AtomicUsize>)) {
+async fn forward(listener: TcpListener, upstream: SocketAddr, reset: Arc<Notify>, count: Arc<AtomicUsize>) {
     // Connections end with this set.
     let mut connections = JoinSet::new();
     loop {

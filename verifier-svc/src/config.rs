@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use espalier_service_kit::{Bytes, TelemetryArgs};
+use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
 
@@ -48,9 +48,12 @@ pub struct Args {
     pub telemetry: TelemetryArgs,
 }
 
+/// All that is wrong with a configuration.
+pub type ConfigError = Faults<ConfigFault>;
+
 /// A number that is out of range, or a name that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ConfigError {
+pub enum ConfigFault {
     /// The number is out of range.
     #[error("{name} is {value}, which is not between 1 and {limit}")]
     Range {
@@ -91,16 +94,22 @@ impl Config {
     /// What the arguments mean on a machine of so many processors.
     ///
     /// # Errors
-    /// [`ConfigError`] quotes the first argument that is wrong.
+    /// [`ConfigError`] quotes every argument that is wrong.
     pub fn from_args(args: &Args, processors: usize) -> Result<Self, ConfigError> {
-        let threads = args.threads.unwrap_or(processors);
-        Ok(Self {
-            model: args.model.clone(),
-            name: args.name.clone().map_or_else(|| folder_name(&args.model), Ok)?,
-            threads: in_range("threads", threads, THREADS_LIMIT)?,
-            sequences_max: in_range("sequences-max", args.sequences_max, SEQUENCES_LIMIT)?,
-            tree_nodes_max: in_range("tree-nodes-max", args.tree_nodes_max, TREE_NODES_LIMIT)?,
-            kv_memory: args.kv_memory,
+        let mut faults = Faults::none();
+        let name = faults.sift(args.name.clone().map_or_else(|| folder_name(&args.model), Ok));
+        let threads = faults.sift(in_range("threads", args.threads.unwrap_or(processors), THREADS_LIMIT));
+        let sequences_max = faults.sift(in_range("sequences-max", args.sequences_max, SEQUENCES_LIMIT));
+        let tree_nodes_max = faults.sift(in_range("tree-nodes-max", args.tree_nodes_max, TREE_NODES_LIMIT));
+        faults.finish(|| {
+            Some(Self {
+                model: args.model.clone(),
+                name: name?,
+                threads: threads?,
+                sequences_max: sequences_max?,
+                tree_nodes_max: tree_nodes_max?,
+                kv_memory: args.kv_memory,
+            })
         })
     }
 
@@ -109,13 +118,12 @@ impl Config {
     /// # Errors
     /// A folder without a name, or no or too many threads.
     pub fn new(model: PathBuf, threads: usize) -> Result<Self, ConfigError> {
-        Ok(Self {
-            name: folder_name(&model)?,
-            model,
-            threads: in_range("threads", threads, THREADS_LIMIT)?,
-            sequences_max: Self::SEQUENCES_MAX,
-            tree_nodes_max: Self::TREE_NODES_MAX,
-            kv_memory: None,
+        let mut faults = Faults::none();
+        let name = faults.sift(folder_name(&model));
+        let threads = faults.sift(in_range("threads", threads, THREADS_LIMIT));
+        let (sequences_max, tree_nodes_max) = (Self::SEQUENCES_MAX, Self::TREE_NODES_MAX);
+        faults.finish(|| {
+            Some(Self { model, name: name?, threads: threads?, sequences_max, tree_nodes_max, kv_memory: None })
         })
     }
 
@@ -144,14 +152,14 @@ impl Config {
     }
 }
 
-fn folder_name(folder: &Path) -> Result<String, ConfigError> {
+fn folder_name(folder: &Path) -> Result<String, ConfigFault> {
     let name = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    name.ok_or_else(|| ConfigError::Name { folder: folder.to_owned() })
+    name.ok_or_else(|| ConfigFault::Name { folder: folder.to_owned() })
 }
 
-fn in_range(name: &'static str, value: usize, limit: usize) -> Result<usize, ConfigError> {
+fn in_range(name: &'static str, value: usize, limit: usize) -> Result<usize, ConfigFault> {
     if !(1..=limit).contains(&value) {
-        return Err(ConfigError::Range { name, value, limit });
+        return Err(ConfigFault::Range { name, value, limit });
     }
     Ok(value)
 }
@@ -184,6 +192,19 @@ mod tests {
     fn the_budget_for_keys_and_values_may_be_given() {
         let expected = Config::new("models/medium".into(), 2).unwrap().with_kv_memory(Some(Bytes(48 << 20)));
         assert_eq!(parsed(&["--kv-memory", "48MiB"]), Ok(expected));
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_together() {
+        let args = ["verifier", "--model", "/", "--threads", "0", "--tree-nodes-max", "2000"];
+        let refusal = Config::from_args(&Args::try_parse_from(args).unwrap(), 2).unwrap_err();
+        let lines = [
+            "the folder / has no name that could be the target's",
+            "threads is 0, which is not between 1 and 1024",
+            "tree-nodes-max is 2000, which is not between 1 and 1024",
+        ];
+        assert_eq!(refusal.to_string(), lines.join("\n"));
+        assert_eq!(Config::new("/".into(), 0).unwrap_err().to_string(), lines[..2].join("\n"));
     }
 
     #[test]

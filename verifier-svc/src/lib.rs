@@ -18,7 +18,7 @@ mod service;
 mod status;
 mod target;
 
-pub use config::{Args, Config, ConfigError, SEQUENCES_LIMIT, TREE_NODES_LIMIT};
+pub use config::{Args, Config, ConfigError, ConfigFault, SEQUENCES_LIMIT, TREE_NODES_LIMIT};
 pub use error::{ServiceError, VerifierError};
 pub use service::serve;
 pub use target::{LoadError, Target};

@@ -1,6 +1,7 @@
 //! `espalier-verifier`: hosts one target model.
 
 use std::error::Error;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
@@ -11,7 +12,13 @@ use espalier_verifier::{Args, Config, Target, serve};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run(Args::parse()).await {
+    let args = Args::parse();
+    let processors = available_parallelism().map_or(1, NonZeroUsize::get);
+    let config = match Config::from_args(&args, processors) {
+        Ok(config) => config,
+        Err(faults) => return faults.report("espalier-verifier"),
+    };
+    match run(&args, config).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("espalier-verifier: {}", chain(error.as_ref()));
@@ -20,9 +27,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(args: Args) -> Result<(), Box<dyn Error>> {
-    let processors = available_parallelism()?.get();
-    let config = Config::from_args(&args, processors)?;
+async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::install("espalier-verifier", &args.telemetry)?;
     let stop = signal()?;
     let bound = bind(args.listen).await?;

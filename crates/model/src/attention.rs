@@ -10,6 +10,7 @@
 //! how the rows were batched, or where in the tail its ancestors lie.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use crate::kernels::{Kernels, LANES, Product};
 use crate::kv_cache::{BLOCK, Beside, LayerCache, Run};
@@ -87,20 +88,34 @@ impl Task<'_> {
         SCRATCH.with_borrow_mut(|scratch| {
             let tokens_at = self.context.beside.map_or(0, |beside| beside.positions.next_multiple_of(BLOCK));
             let stride = tokens_at + self.context.slots.next_multiple_of(BLOCK);
-            let heads = Heads { task: self, kernels, shape, tokens_at, stride };
+            let value_stride = shape.head_dim.next_multiple_of(LANES);
+            let heads = Heads { task: self, kernels, shape, tokens_at, stride, value_stride };
             let queries = heads.gather(&mut scratch.queries);
             let scores = zeros(&mut scratch.scores, heads.count() * heads.stride);
-            let value_stride = shape.head_dim.next_multiple_of(LANES);
             let sums = zeros(&mut scratch.sums, heads.count() * value_stride);
             heads.score(queries, scores);
             heads.weigh(scores);
-            heads.sum_shared(scores, sums, value_stride);
-            heads.sum_paths(&scores[tokens_at..], sums, value_stride);
+            heads.sum_shared(scores, sums);
+            heads.sum_paths(&scores[tokens_at..], sums);
             for (q, sum) in sums.chunks_exact(value_stride).enumerate() {
                 let (row, head) = (q / shape.group(), self.kv_head * shape.group() + q % shape.group());
                 emit(row, head, &sum[..shape.head_dim]);
             }
         });
+    }
+}
+
+/// Slots of a cache that lie side by side.
+#[derive(Clone, Copy)]
+struct Slots<'a> {
+    cache: &'a LayerCache,
+    run: Run,
+}
+
+impl<'a> Slots<'a> {
+    /// So many slots of a cache, the first ones.
+    fn first(cache: &'a LayerCache, len: usize) -> Self {
+        Self { cache, run: Run { slot: 0, len } }
     }
 }
 
@@ -113,6 +128,8 @@ struct Heads<'a> {
     tokens_at: usize,
     /// Elements between the scores of two queries.
     stride: usize,
+    /// Elements between the values of two slots, and between the sums of two queries.
+    value_stride: usize,
 }
 
 impl Heads<'_> {
@@ -154,15 +171,15 @@ impl Heads<'_> {
     fn score(&self, queries: &[f32], scores: &mut [f32]) {
         let context = self.task.context;
         if let Some(Beside { cache, positions }) = context.beside {
-            self.score_slots((cache, *positions), queries, scores);
+            self.score_slots(Slots::first(cache, *positions), queries, scores);
         }
-        self.score_slots((context.cache, context.slots), queries, &mut scores[self.tokens_at..]);
+        self.score_slots(Slots::first(context.cache, context.slots), queries, &mut scores[self.tokens_at..]);
     }
 
-    /// The scores of the first `slots` slots of a cache, with the stride of all scores.
-    fn score_slots(&self, (cache, slots): (&LayerCache, usize), queries: &[f32], scores: &mut [f32]) {
-        for block in self.first_block()..slots.div_ceil(BLOCK) {
-            let filled = (slots - block * BLOCK).min(BLOCK);
+    /// The scores of the first slots of a cache, with the stride of all scores.
+    fn score_slots(&self, slots: Slots<'_>, queries: &[f32], scores: &mut [f32]) {
+        for block in self.first_block()..slots.run.len.div_ceil(BLOCK) {
+            let filled = (slots.run.len - block * BLOCK).min(BLOCK);
             assert!(scores.len() >= (self.count() - 1) * self.stride + (block + 1) * BLOCK);
             // SAFETY: (head_dim, BLOCK) keys, `count` queries of head_dim, score rows of `stride` slots; whole vectors
             // of a partly filled block stay inside it.
@@ -171,7 +188,7 @@ impl Heads<'_> {
                     x: queries.as_ptr(),
                     x_stride: self.shape.head_dim,
                     rows: self.count(),
-                    w: cache.keys(self.task.kv_head, block),
+                    w: slots.cache.keys(self.task.kv_head, block),
                     w_stride: BLOCK,
                     pair_stride: 2 * LANES,
                     depth: self.shape.head_dim,
@@ -207,21 +224,21 @@ impl Heads<'_> {
             if states.is_empty() {
                 self.soften(&mut tokens[first..end]);
             } else {
-                self.weigh_with_states(scores, (first, end));
+                self.weigh_with_states(scores, first..end);
             }
         }
     }
 
-    /// The same for a query whose scores of states and of tokens up to `end` are there, those before `first` unseen.
-    fn weigh_with_states(&self, scores: &mut [f32], (first, end): (usize, usize)) {
+    /// The same for a query that sees these positions by their tokens, and the states beside them.
+    fn weigh_with_states(&self, scores: &mut [f32], seen: Range<usize>) {
         let (states, states_at) = self.beside();
         scores.copy_within(..states, states_at);
-        let unseen = first.min(states);
+        let unseen = seen.start.min(states);
         scores[..states_at + unseen].fill(0.0);
         // Between the two only a window leaves a gap.
-        let gap = self.tokens_at..self.tokens_at + first;
+        let gap = self.tokens_at..self.tokens_at + seen.start;
         scores[gap.clone()].fill(f32::NEG_INFINITY);
-        self.soften(&mut scores[states_at + unseen..self.tokens_at + end]);
+        self.soften(&mut scores[states_at + unseen..self.tokens_at + seen.end]);
         scores[gap].fill(0.0);
     }
 
@@ -232,48 +249,44 @@ impl Heads<'_> {
     }
 
     /// Adds the values that all rows share: those of states, then those of tokens.
-    fn sum_shared(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
+    fn sum_shared(&self, weights: &[f32], sums: &mut [f32]) {
         let Context { cache, beside, shared, .. } = *self.task.context;
         if let Some(Beside { cache, positions }) = beside {
-            self.sum_first(&weights[self.beside().1..], (cache, *positions), sums, value_stride);
+            self.sum_first(&weights[self.beside().1..], Slots::first(cache, *positions), sums);
         }
-        self.sum_first(&weights[self.tokens_at..], (cache, shared), sums, value_stride);
+        self.sum_first(&weights[self.tokens_at..], Slots::first(cache, shared), sums);
     }
 
-    /// Adds the values of the first `slots` slots of a cache.
-    fn sum_first(&self, weights: &[f32], (cache, slots): (&LayerCache, usize), sums: &mut [f32], value_stride: usize) {
-        for block in self.first_block()..slots.div_ceil(BLOCK) {
+    /// Adds the values of the first slots of a cache.
+    fn sum_first(&self, weights: &[f32], slots: Slots<'_>, sums: &mut [f32]) {
+        for block in self.first_block()..slots.run.len.div_ceil(BLOCK) {
             let from = block * BLOCK;
-            let run = Run { slot: from, len: (slots - from).min(BLOCK) };
-            self.sum_run(&weights[from..], (cache, run), sums, (self.count(), value_stride));
+            let run = Run { slot: from, len: (slots.run.len - from).min(BLOCK) };
+            self.sum_run(&weights[from..], Slots { run, ..slots }, sums, self.count());
         }
     }
 
     /// Adds the values of each row's own path.
-    fn sum_paths(&self, weights: &[f32], sums: &mut [f32], value_stride: usize) {
+    fn sum_paths(&self, weights: &[f32], sums: &mut [f32]) {
         let group = self.shape.group();
         for (row, path) in self.paths().iter().enumerate() {
             let (weights, first) = (&weights[row * group * self.stride..], self.first_seen(path));
-            let sums = &mut sums[row * group * value_stride..];
+            let sums = &mut sums[row * group * self.value_stride..];
             let mut position = self.task.context.shared;
             for part in path.iter().flat_map(|&run| within_blocks(run)) {
                 let unseen = first.saturating_sub(position).min(part.len);
-                let seen = Run { slot: part.slot + unseen, len: part.len - unseen };
-                let run = (self.task.context.cache, seen);
-                self.sum_run(&weights[position + unseen..], run, sums, (group, value_stride));
+                let run = Run { slot: part.slot + unseen, len: part.len - unseen };
+                let slots = Slots { cache: self.task.context.cache, run };
+                self.sum_run(&weights[position + unseen..], slots, sums, group);
                 position += part.len;
             }
         }
     }
 
-    /// `sums` (queries, value_stride) += weights of a run (queries, with the scores' stride) times its values.
-    fn sum_run(
-        &self,
-        weights: &[f32],
-        (cache, run): (&LayerCache, Run),
-        sums: &mut [f32],
-        (queries, value_stride): (usize, usize),
-    ) {
+    /// `sums` (queries, value_stride) += weights (queries, with the scores' stride) of slots of one block times their
+    /// values.
+    fn sum_run(&self, weights: &[f32], Slots { cache, run }: Slots<'_>, sums: &mut [f32], queries: usize) {
+        let value_stride = self.value_stride;
         if run.len == 0 {
             return;
         }

@@ -14,7 +14,7 @@ use crate::decoder::{Decoder, LoadOptions};
 use crate::error::{ModelError, Result};
 use config::Probe;
 pub use config::{DraftConfig, DraftFault, TargetCard};
-use folder::Folder;
+pub use folder::DraftFolder;
 pub use kind::DraftKind;
 pub use model::DraftModel;
 
@@ -27,18 +27,19 @@ impl DraftModel {
     /// Whatever is wrong with the folders; a target that is needed and not given, or not the drafter's own; options that
     /// cut a drafter which cannot be.
     pub fn open(dir: &Path, target: Option<&Path>, options: &LoadOptions) -> Result<Self> {
-        Self::open_with_progress((dir, target), options, |_, _| {})
+        Self::open_with_progress(DraftFolder { dir, target }, options, |_, _| {})
     }
 
-    /// [`Self::open`] with the folders of drafter and target, reporting `(layers packed, layers in all)` as it goes.
+    /// [`Self::open`], reporting `(layers packed, layers in all)` as it goes.
     ///
     /// # Errors
     /// As for [`Self::open`].
     pub fn open_with_progress(
-        (dir, target): (&Path, Option<&Path>),
+        folder: DraftFolder<'_>,
         options: &LoadOptions,
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
+        let dir = folder.dir;
         let text = Checkpoint::read_config(dir)?;
         let malformed = |fault| ModelError::Json { path: dir.join(CONFIG), fault };
         let probe: Probe = serde_json::from_str(&text).map_err(malformed)?;
@@ -47,7 +48,7 @@ impl DraftModel {
             return Self::load_whole(&checkpoint, probe.exits, options, progress);
         }
         let config = serde_json::from_str(&text).map_err(malformed)?;
-        Folder { dir, target }.load(config, options, progress)
+        folder.load(config, options, progress)
     }
 
     /// A model that stands on its own, with several exits or with one.

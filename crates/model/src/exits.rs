@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
-use crate::forward::{Output, check_rows};
+use crate::forward::{Output, Start, check_rows};
 use crate::pass::{Pass, Placed, sized};
 use crate::rows::{ROWS_MAX, Row, Segment};
 use crate::workspace::Workspace;
@@ -73,7 +73,7 @@ impl Decoder {
                 let segment = asked.place.segment;
                 goes_on(AtExit {
                     segment,
-                    row: asked.answer - starts[segment].0,
+                    row: asked.answer - starts[segment].logits,
                     exit,
                     logits: pass.logits(asked.answer),
                 })
@@ -96,11 +96,11 @@ impl Decoder {
 }
 
 /// The rows that want logits among `new`, those of all segments; and where each segment begins among them and among all.
-fn asking(segments: &[Segment<'_>], new: &[Place]) -> (Vec<Asking>, Vec<(usize, usize)>) {
+fn asking(segments: &[Segment<'_>], new: &[Place]) -> (Vec<Asking>, Vec<Start>) {
     let (mut asking, mut starts) = (Vec::new(), Vec::with_capacity(segments.len()));
     let mut first = 0;
     for Segment { rows, logits, .. } in segments {
-        starts.push((asking.len(), first));
+        starts.push(Start { logits: asking.len(), row: first });
         let silent = rows.len() - logits.wanted(rows.len());
         for (row, place) in new.iter().enumerate().take(first + rows.len()).skip(first + silent) {
             asking.push(Asking { place: *place, row, answer: asking.len() });

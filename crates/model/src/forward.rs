@@ -8,16 +8,25 @@ use std::time::Duration;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
-use crate::pass::{Pass, Placed, sized};
+use crate::pass::{Pass, Placed, RowsInLayer, sized};
 use crate::rows::{Depth, ROWS_MAX, Segment};
 use crate::workspace::{Buffers, Workspace};
+
+/// Where a segment begins in a pass.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    /// Its first row among those that want logits.
+    pub(crate) logits: usize,
+    /// Its first row among all.
+    pub(crate) row: usize,
+}
 
 /// The result of a forward pass, borrowed from its workspace.
 pub struct Output<'w> {
     vocab: usize,
     hidden: usize,
-    /// First logits row and first row of each segment.
-    starts: Vec<(usize, usize)>,
+    /// Of each segment.
+    starts: Vec<Start>,
     logits: &'w [f32],
     taps: &'w [Vec<f32>],
     waited: Duration,
@@ -25,7 +34,7 @@ pub struct Output<'w> {
 
 impl Workspace {
     /// What a pass of `decoder` left behind.
-    pub(crate) fn output(&self, decoder: &Decoder, starts: Vec<(usize, usize)>, taps: usize) -> Output<'_> {
+    pub(crate) fn output(&self, decoder: &Decoder, starts: Vec<Start>, taps: usize) -> Output<'_> {
         let Buffers { logits, taps: tapped, .. } = &self.buffers;
         let ModelConfig { vocab, hidden, .. } = *decoder.config();
         Output { vocab, hidden, starts, logits, taps: &tapped[..taps], waited: self.waited }
@@ -40,13 +49,13 @@ impl Output<'_> {
 
     /// Logits (vocab) of the `row`-th row of `segment` that wanted some.
     pub fn logits(&self, segment: usize, row: usize) -> &[f32] {
-        &self.logits[(self.starts[segment].0 + row) * self.vocab..][..self.vocab]
+        &self.logits[(self.starts[segment].logits + row) * self.vocab..][..self.vocab]
     }
 
     /// The residual stream (hidden) of `row` of `segment` after the layer that `tap` names: an index into
     /// [`Depth::taps`].
     pub fn tap(&self, tap: usize, segment: usize, row: usize) -> &[f32] {
-        &self.taps[tap][(self.starts[segment].1 + row) * self.hidden..][..self.hidden]
+        &self.taps[tap][(self.starts[segment].row + row) * self.hidden..][..self.hidden]
     }
 }
 
@@ -136,7 +145,7 @@ impl Pass<'_> {
         }
         let layer = &self.decoder.layers[index];
         let caches: Vec<_> = segments.iter_mut().map(|segment| segment.cache.layer(index)).collect();
-        self.keys_and_values((layer, &layer.input), &caches, placed);
+        self.keys_and_values(layer, &layer.input, RowsInLayer { caches: &caches, placed });
         let wanting = self.keep_wanting(segments, placed);
         if !self.buffers.x.is_empty() {
             self.rotations(&wanting);
@@ -162,7 +171,7 @@ impl Pass<'_> {
     }
 
     /// The logits of the residual stream; returns where each segment's rows begin among those that want some and among all.
-    fn answer(&mut self, segments: &[Segment<'_>], placed: &[Placed]) -> Vec<(usize, usize)> {
+    fn answer(&mut self, segments: &[Segment<'_>], placed: &[Placed]) -> Vec<Start> {
         let hidden = self.decoder.config().hidden;
         let Buffers { x, normed, .. } = &mut *self.buffers;
         normed.clear();
@@ -172,9 +181,9 @@ impl Pass<'_> {
         self.head(&rows);
         let mut answers = 0;
         let start = |(segment, placed): (&Segment<'_>, &Placed)| {
-            let first = answers;
+            let start = Start { logits: answers, row: placed.first_row };
             answers += segment.logits.wanted(placed.rows());
-            (first, placed.first_row)
+            start
         };
         segments.iter().zip(placed).map(start).collect()
     }

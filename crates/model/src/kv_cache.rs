@@ -27,6 +27,7 @@ pub use fault::PoolFault;
 pub use ledger::BlockCounts;
 pub(crate) use memory::{CacheShape, LayerCache};
 
+use block::BlockRow;
 use ledger::{Lease, Ledger};
 use prefixes::Part;
 
@@ -118,7 +119,7 @@ impl KvCache {
         let taken = self.pool.ledger().take(&mut self.lease);
         if let Some(&own) = self.lease.blocks().last().filter(|_| taken.is_ok()) {
             // SAFETY: this cache has just become the only holder of one and holds the other, which nobody writes.
-            unsafe { self.pool.memory().copy((block, 0), (own, 0), rows) };
+            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) };
         }
         self.pool.ledger().release(block);
         taken.map(|()| rows)
@@ -165,10 +166,11 @@ impl KvCache {
     /// Makes the last block, which the pool knows, one that may be written: copies it if others share it.
     fn own_last_block(&mut self) -> Result<(), PoolFault> {
         let shared = self.pool.ledger().own_last(&mut self.lease)?;
-        if let Some((from, &to)) = shared.zip(self.lease.blocks().last()) {
+        if let Some((block, &own)) = shared.zip(self.lease.blocks().last()) {
+            let rows = self.committed % BLOCK;
             // SAFETY: as in `copy_part`.
-            unsafe { self.pool.memory().copy((from, 0), (to, 0), self.committed % BLOCK) };
-            self.pool.ledger().release(from);
+            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) };
+            self.pool.ledger().release(block);
         }
         self.published -= 1;
         Ok(())
@@ -283,7 +285,7 @@ impl KvCache {
     }
 
     fn move_row(&mut self, from: usize, to: usize) {
-        let place = |slot: usize| (self.lease.blocks()[slot / BLOCK], slot % BLOCK);
+        let place = |slot: usize| BlockRow { block: self.lease.blocks()[slot / BLOCK], row: slot % BLOCK };
         // SAFETY: slots of the tail lie in blocks that only this cache holds.
         unsafe { self.pool.memory().copy(place(from), place(to), 1) };
         self.slots.swap(from, to);

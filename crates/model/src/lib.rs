@@ -43,7 +43,7 @@ mod workspace;
 pub use checkpoint::Checkpoint;
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::{Decoder, LoadOptions, WeightFormat};
-pub use draft::{DraftConfig, DraftFault, DraftKind, DraftModel, TargetCard};
+pub use draft::{DraftConfig, DraftFault, DraftFolder, DraftKind, DraftModel, TargetCard};
 pub use error::{ModelError, Result};
 pub use exits::AtExit;
 pub use fingerprint::fingerprint;

@@ -21,7 +21,17 @@ pub(crate) const PANEL: usize = 64;
 const PAIR: usize = 2 * LANES;
 
 /// One output of a packed layer: row `row` of the matrix `source`.
-pub(crate) type OutputRow = Option<(usize, usize)>;
+#[derive(Clone, Copy)]
+struct OutputRow {
+    source: usize,
+    row: usize,
+}
+
+/// What a layer is computed with.
+pub(crate) struct Compute<'a> {
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) kernels: &'a Kernels,
+}
 
 /// A packed weight matrix without bias.
 pub(crate) struct Linear {
@@ -45,7 +55,7 @@ impl Linear {
     pub(crate) fn stack(arena: &mut Arena, weights: &[&Tensor]) -> Result<Self, ModelError> {
         let mut order = Vec::new();
         for (source, weight) in weights.iter().enumerate() {
-            order.extend((0..weight.dims2()?.0).map(|row| Some((source, row))));
+            order.extend((0..weight.dims2()?.0).map(|row| Some(OutputRow { source, row })));
         }
         Self::pack_rows(arena, weights, &order)
     }
@@ -55,13 +65,13 @@ impl Linear {
     pub(crate) fn pair(arena: &mut Arena, first: &Tensor, second: &Tensor) -> Result<Self, ModelError> {
         let (rows, half) = (first.dims2()?.0, PANEL / 2);
         let within = |row: usize| (row < rows).then_some(row);
-        let order: Vec<OutputRow> = (0..rows.div_ceil(half) * PANEL)
-            .map(|o| within(o / PANEL * half + o % half).map(|row| (o / half % 2, row)))
+        let order: Vec<Option<OutputRow>> = (0..rows.div_ceil(half) * PANEL)
+            .map(|o| within(o / PANEL * half + o % half).map(|row| OutputRow { source: o / half % 2, row }))
             .collect();
         Self::pack_rows(arena, &[first, second], &order)
     }
 
-    fn pack_rows(arena: &mut Arena, weights: &[&Tensor], order: &[OutputRow]) -> Result<Self, ModelError> {
+    fn pack_rows(arena: &mut Arena, weights: &[&Tensor], order: &[Option<OutputRow>]) -> Result<Self, ModelError> {
         let inputs = weights[0].dims2()?.1;
         let len = order.len().div_ceil(PANEL) * PANEL * inputs;
         let panels = if weights.iter().all(|w| w.dtype() == DType::BF16) {
@@ -69,13 +79,13 @@ impl Linear {
                 .iter()
                 .map(|w| w.flatten_all()?.to_vec1::<bf16>())
                 .collect::<candle_core::Result<Vec<Vec<bf16>>>>()?;
-            let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i].to_bits();
-            Panels::Bf16(fill(arena.slab(len)?, inputs, order, (at, interleave)))
+            let at = |OutputRow { source, row }, i: usize| rows[source][row * inputs + i].to_bits();
+            Panels::Bf16(fill(arena.slab(len)?, inputs, order, at, interleave))
         } else {
             let to_f32 = |w: &&Tensor| w.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
             let rows = weights.iter().map(to_f32).collect::<Result<Vec<_>, _>>()?;
-            let at = |(source, row): (usize, usize), i: usize| rows[source][row * inputs + i];
-            Panels::F32(fill(arena.slab(len)?, inputs, order, (at, |o| o)))
+            let at = |OutputRow { source, row }, i: usize| rows[source][row * inputs + i];
+            Panels::F32(fill(arena.slab(len)?, inputs, order, at, |o| o))
         };
         Ok(Self { inputs, outputs: order.len(), panels })
     }
@@ -100,20 +110,15 @@ impl Linear {
 
     /// Computes `x` (rows, inputs) times the matrix and hands each finished piece to `emit(row, first output,
     /// values)`: at most [`PANEL`] values, possibly from several threads at once, each output once.
-    pub(crate) fn forward(
-        &self,
-        (pool, kernels): (&mut Pool, &Kernels),
-        x: &[f32],
-        emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
-    ) {
-        self.forward_from(0, (pool, kernels), x, emit);
+    pub(crate) fn forward(&self, compute: Compute<'_>, x: &[f32], emit: &(dyn Fn(usize, usize, &[f32]) + Sync)) {
+        self.forward_from(0, compute, x, emit);
     }
 
     /// The same for the panels from that of output `output` on, whose outputs before it are computed too.
     pub(crate) fn forward_from(
         &self,
         output: usize,
-        (pool, kernels): (&mut Pool, &Kernels),
+        Compute { pool, kernels }: Compute<'_>,
         x: &[f32],
         emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
     ) {
@@ -201,8 +206,9 @@ fn place(inputs: usize, o: usize, i: usize) -> usize {
 fn fill<T: Copy>(
     mut slab: Slab<T>,
     inputs: usize,
-    order: &[OutputRow],
-    (at, slot): (impl Fn((usize, usize), usize) -> T, impl Fn(usize) -> usize),
+    order: &[Option<OutputRow>],
+    at: impl Fn(OutputRow, usize) -> T,
+    slot: impl Fn(usize) -> usize,
 ) -> Slab<T> {
     let packed = slab.as_mut_slice();
     for (o, source) in order.iter().enumerate() {

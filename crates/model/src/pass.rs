@@ -1,12 +1,12 @@
 //! The operations of a forward pass over a residual stream of rows, whichever rows these are.
 
 use crate::activation::gated;
-use crate::attention::{Context, Task};
+use crate::attention::{AttentionShape, Context, Task};
 use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer, Projection};
 use crate::disjoint::Disjoint;
 use crate::kernels::Kernels;
 use crate::kv_cache::{Beside, KvCache, LayerCache, Run};
-use crate::linear::PANEL;
+use crate::linear::{Compute, PANEL};
 use crate::pool::Pool;
 use crate::rows::Segment;
 use crate::team::Turn;
@@ -45,6 +45,21 @@ impl Placed {
     fn positions(&self) -> impl Iterator<Item = usize> {
         self.paths.iter().map(|path| self.shared + path.iter().map(|run| run.len).sum::<usize>() - 1)
     }
+}
+
+/// Rows in a layer: the layer's cache of each of their sequences, and where they stand.
+#[derive(Clone, Copy)]
+pub(crate) struct RowsInLayer<'a> {
+    pub(crate) caches: &'a [LayerCache],
+    pub(crate) placed: &'a [Placed],
+}
+
+/// A piece of attention that one thread computes.
+struct Piece {
+    segment: usize,
+    /// First row, among those of the segment.
+    first_row: usize,
+    kv_head: usize,
 }
 
 /// Which heads of a layer are projected.
@@ -101,10 +116,11 @@ impl Pass<'_> {
         let layer = &decoder.layers[index];
         let caches: Vec<LayerCache> = segments.iter_mut().map(|s| s.cache.layer(index)).collect();
         self.project(&layer.input, Heads::All);
-        self.rotate_and_store((layer, &layer.input), Heads::All, (&caches, placed));
+        let rows = RowsInLayer { caches: &caches, placed };
+        self.rotate_and_store(layer, &layer.input, Heads::All, rows);
         let beside = |s: &mut Segment<'_>| layer.states.is_some().then(|| s.cache.beside());
         let beside: Vec<Option<Beside>> = segments.iter_mut().map(beside).collect();
-        self.attend(layer, (&caches, &beside), placed);
+        self.attend(layer, rows, &beside);
         if self.decoder.config().parallel_residual {
             // The feed-forward reads the stream as it was before attention was added.
             self.normalise(&layer.post_norm);
@@ -126,14 +142,9 @@ impl Pass<'_> {
     }
 
     /// Runs as much of a layer as other rows can see: the keys and values of all rows.
-    pub(crate) fn keys_and_values(
-        &mut self,
-        (layer, by): (&Layer, &Projection),
-        caches: &[LayerCache],
-        placed: &[Placed],
-    ) {
+    pub(crate) fn keys_and_values(&mut self, layer: &Layer, by: &Projection, rows: RowsInLayer<'_>) {
         self.project(by, Heads::KeysAndValues);
-        self.rotate_and_store((layer, by), Heads::KeysAndValues, (caches, placed));
+        self.rotate_and_store(layer, by, Heads::KeysAndValues, rows);
     }
 
     /// The norm and the projections of all rows.
@@ -144,20 +155,21 @@ impl Pass<'_> {
         sized(qkv, rows * width);
         let out = Disjoint::new(qkv);
         let from = if heads == Heads::All { 0 } else { by.keys_at };
-        by.map.forward_from(from, (&mut self.team, self.kernels), normed, &|row, first, values| {
-            // SAFETY: each output is emitted once.
-            let out = unsafe { out.slice(row * width + first, values.len()) };
-            copy_biased(out, values, by.bias.as_deref(), first);
-        });
+        by.map.forward_from(
+            from,
+            Compute { pool: &mut self.team, kernels: self.kernels },
+            normed,
+            &|row, first, values| {
+                // SAFETY: each output is emitted once.
+                let out = unsafe { out.slice(row * width + first, values.len()) };
+                copy_biased(out, values, by.bias.as_deref(), first);
+            },
+        );
     }
 
     /// Normalises queries and keys where the model does, rotates both, scales the queries and stores keys and values.
-    fn rotate_and_store(
-        &mut self,
-        (layer, by): (&Layer, &Projection),
-        heads: Heads,
-        (caches, placed): (&[LayerCache], &[Placed]),
-    ) {
+    fn rotate_and_store(&mut self, layer: &Layer, by: &Projection, heads: Heads, rows: RowsInLayer<'_>) {
+        let RowsInLayer { caches, placed } = rows;
         let (shape, kernels, rotary) = (layer.attention, self.kernels, &self.decoder.rotary);
         let (dim, group, width, keys_at) = (shape.head_dim, shape.group(), by.map.outputs(), by.keys_at);
         let values_at = keys_at + shape.kv_heads * dim;
@@ -193,7 +205,8 @@ impl Pass<'_> {
         });
     }
 
-    fn attend(&mut self, layer: &Layer, (caches, beside): (&[LayerCache], &[Option<Beside>]), placed: &[Placed]) {
+    fn attend(&mut self, layer: &Layer, rows: RowsInLayer<'_>, beside: &[Option<Beside>]) {
+        let RowsInLayer { caches, placed } = rows;
         let (rows, shape, kernels) = (self.rows(), layer.attention, self.kernels);
         let (dim, qkv_width, width) = (shape.head_dim, layer.input.map.outputs(), shape.heads * shape.head_dim);
         let Buffers { qkv, attended, .. } = &mut *self.buffers;
@@ -210,14 +223,9 @@ impl Pass<'_> {
                 paths: &p.paths,
             })
             .collect();
-        let pieces: Vec<(usize, usize, usize)> = placed
-            .iter()
-            .enumerate()
-            .flat_map(|(s, p)| (0..p.rows()).step_by(shape.rows_per_task()).map(move |first| (s, first)))
-            .flat_map(|(s, first)| (0..shape.kv_heads).map(move |head| (s, first, head)))
-            .collect();
+        let pieces = pieces(placed, &shape);
         self.team.run(pieces.len(), &|i| {
-            let (segment, first_row, kv_head) = pieces[i];
+            let Piece { segment, first_row, kv_head } = pieces[i];
             let rows = shape.rows_per_task().min(placed[segment].rows() - first_row);
             let start = placed[segment].first_row + first_row;
             let queries: Vec<&[f32]> = (start..start + rows).map(|row| &qkv[row * qkv_width..][..width]).collect();
@@ -238,7 +246,7 @@ impl Pass<'_> {
         let out = Disjoint::new(inner);
         match mlp {
             Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
-                gate_up.forward((&mut self.team, kernels), normed, &|row, first, values| {
+                gate_up.forward(Compute { pool: &mut self.team, kernels }, normed, &|row, first, values| {
                     let first = first / 2;
                     let width = (PANEL / 2).min(ffn - first);
                     let (mut gate, mut up) = ([0.0; PANEL / 2], [0.0; PANEL / 2]);
@@ -250,7 +258,7 @@ impl Pass<'_> {
                 });
             }
             Mlp::Plain { up, .. } => {
-                up.weight.forward((&mut self.team, kernels), normed, &|row, first, values| {
+                up.weight.forward(Compute { pool: &mut self.team, kernels }, normed, &|row, first, values| {
                     // SAFETY: each output is emitted once.
                     let out = unsafe { out.slice(row * ffn + first, values.len()) };
                     copy_biased(out, values, up.bias.as_deref(), first);
@@ -265,7 +273,7 @@ impl Pass<'_> {
         let width = linear.weight.outputs();
         let (input, stream) = pick(self.buffers);
         let out = Disjoint::new(stream);
-        linear.weight.forward((&mut self.team, self.kernels), input, &|row, first, values| {
+        linear.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, input, &|row, first, values| {
             // SAFETY: each output is emitted once.
             let out = unsafe { out.slice(row * width + first, values.len()) };
             match &linear.bias {
@@ -283,12 +291,22 @@ impl Pass<'_> {
         let (head, vocab) = (&self.decoder.head, self.decoder.config().vocab);
         let Buffers { normed, logits, .. } = &mut *self.buffers;
         let out = Disjoint::new(logits);
-        head.weight.forward((&mut self.team, self.kernels), normed, &|row, first, values| {
+        head.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, normed, &|row, first, values| {
             // SAFETY: each output is emitted once, and no two rows go to one place.
             let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
             copy_biased(out, values, head.bias.as_deref(), first);
         });
     }
+}
+
+/// The work of attention, so cut that a piece keeps a thread busy.
+fn pieces(placed: &[Placed], shape: &AttentionShape) -> Vec<Piece> {
+    let (heads, rows_per_task) = (shape.kv_heads, shape.rows_per_task());
+    let of_rows = |segment, first_row| (0..heads).map(move |kv_head| Piece { segment, first_row, kv_head });
+    let of_segment = |(segment, placed): (usize, &Placed)| {
+        (0..placed.rows()).step_by(rows_per_task).flat_map(move |first_row| of_rows(segment, first_row))
+    };
+    placed.iter().enumerate().flat_map(of_segment).collect()
 }
 
 /// `out = values + bias[first..]`.

@@ -115,14 +115,9 @@ impl RawModel {
 
     /// Loads the embedding and the first `shared` layers of one model, and on top of them the first layer, the norm and
     /// the head of another.
-    pub(crate) fn load_stacked(
-        below: (&ModelConfig, &Weights),
-        shared: usize,
-        top: (&ModelConfig, &Weights),
-    ) -> Result<Self> {
-        let layers = (0..shared).map(|layer| RawLayer::load(below.0, below.1, layer));
-        let top_layer = std::iter::once_with(|| RawLayer::load(top.0, top.1, 0));
-        let [below, top] = [below, top].map(|(config, weights)| Reader { config, weights });
+    pub(crate) fn load_stacked(below: &Reader<'_>, shared: usize, top: &Reader<'_>) -> Result<Self> {
+        let layers = (0..shared).map(|layer| RawLayer::load(below.config, below.weights, layer));
+        let top_layer = std::iter::once_with(|| RawLayer::load(top.config, top.weights, 0));
         Ok(Self {
             embedding: below.embedding()?,
             layers: layers.chain(top_layer).collect::<Result<_>>()?,
@@ -195,9 +190,9 @@ impl RawStates {
 }
 
 /// Reads tensors of the shapes that a configuration implies.
-struct Reader<'a> {
-    config: &'a ModelConfig,
-    weights: &'a Weights,
+pub(crate) struct Reader<'a> {
+    pub(crate) config: &'a ModelConfig,
+    pub(crate) weights: &'a Weights,
 }
 
 impl Reader<'_> {

@@ -5,7 +5,7 @@ use crate::decoder::{Decoder, Layer};
 use crate::error::{ModelError, Result};
 use crate::forward::check_rows;
 use crate::kv_cache::{KvCache, LayerCache};
-use crate::pass::{Pass, Placed, sized};
+use crate::pass::{Pass, Placed, RowsInLayer, sized};
 use crate::workspace::Workspace;
 
 /// Hidden states of one sequence.
@@ -85,13 +85,13 @@ impl Pass<'_> {
             None => &layer.input,
             Some(by) => {
                 self.embed_all(sequences)?;
-                self.keys_and_values((layer, &layer.input), &of_tokens, placed);
+                self.keys_and_values(layer, &layer.input, RowsInLayer { caches: &of_tokens, placed });
                 by
             }
         };
         self.buffers.x.clear();
         sequences.iter().for_each(|sequence| self.buffers.x.extend_from_slice(sequence.states));
-        self.keys_and_values((layer, by), &of_states, placed);
+        self.keys_and_values(layer, by, RowsInLayer { caches: &of_states, placed });
         Ok(())
     }
 

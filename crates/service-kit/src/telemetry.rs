@@ -1,20 +1,13 @@
 //! Logs and traces of a process.
 
-use std::time::Duration;
-
 use clap::{Args, ValueEnum};
-use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::SdkTracerProvider;
 use thiserror::Error;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
-/// Sending the last spans at the end of a process takes no longer than this.
-const FLUSH_MAX: Duration = Duration::from_secs(2);
+use crate::traces::{ExporterError, Traces};
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -35,7 +28,7 @@ pub struct TelemetryArgs {
     /// How log lines look
     #[arg(long, env = "ESPALIER_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: Format,
-    /// Where traces are sent (OTLP over gRPC); nowhere if absent
+    /// Where traces are sent (OTLP over gRPC); nowhere if absent, or if the program was built without the feature `otlp`
     #[arg(long, env = "ESPALIER_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 }
@@ -52,13 +45,8 @@ pub enum TelemetryError {
         source: ParseError,
     },
     /// No exporter can be made for the endpoint.
-    #[error("traces cannot be sent to `{endpoint}`")]
-    Exporter {
-        /// The endpoint as it was given.
-        endpoint: String,
-        /// What is wrong with it.
-        source: ExporterBuildError,
-    },
+    #[error(transparent)]
+    Exporter(#[from] ExporterError),
     /// This process has its telemetry already.
     #[error("telemetry has been set up before")]
     Installed(#[source] TryInitError),
@@ -68,7 +56,7 @@ pub enum TelemetryError {
 #[derive(Debug)]
 #[must_use = "dropping it ends the sending of traces"]
 pub struct Telemetry {
-    provider: Option<SdkTracerProvider>,
+    _traces: Option<Traces>,
 }
 
 impl Telemetry {
@@ -79,43 +67,23 @@ impl Telemetry {
     /// [`TelemetryError`] names the argument that is wrong.
     pub fn install(service: &'static str, args: &TelemetryArgs) -> Result<Self, TelemetryError> {
         let filter = parse_filter(&args.log)?;
-        let provider = args.otlp_endpoint.as_deref().map(|endpoint| exporting_to(endpoint, service)).transpose()?;
-        let traces =
-            provider.as_ref().map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer(service)));
+        let endpoint = args.otlp_endpoint.as_deref();
+        let traces = endpoint.map(|endpoint| Traces::sent_to(endpoint, service)).transpose()?;
         Registry::default()
-            .with(traces)
+            .with(traces.as_ref().and_then(Traces::layer))
             .with(filter)
             .with(lines(args.log_format))
             .try_init()
             .map_err(TelemetryError::Installed)?;
-        Ok(Self { provider })
-    }
-}
-
-impl Drop for Telemetry {
-    fn drop(&mut self) {
-        if let Some(provider) = self.provider.take()
-            && let Err(failure) = provider.shutdown_with_timeout(FLUSH_MAX)
-        {
-            tracing::warn!(%failure, "the last spans could not be sent");
+        if let Some(endpoint) = endpoint.filter(|_| !cfg!(feature = "otlp")) {
+            tracing::warn!(endpoint, "no traces are sent: this program was built without the feature `otlp`");
         }
+        Ok(Self { _traces: traces })
     }
 }
 
 fn parse_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
     EnvFilter::builder().parse(filter).map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })
-}
-
-fn exporting_to(endpoint: &str, service: &'static str) -> Result<SdkTracerProvider, TelemetryError> {
-    let exporter = SpanExporter::builder()
-        .with_tonic()
-        .with_endpoint(endpoint)
-        .build()
-        .map_err(|source| TelemetryError::Exporter { endpoint: endpoint.to_owned(), source })?;
-    Ok(SdkTracerProvider::builder()
-        .with_resource(Resource::builder().with_service_name(service).build())
-        .with_batch_exporter(exporter)
-        .build())
 }
 
 fn lines<S>(format: Format) -> Box<dyn Layer<S> + Send + Sync>
@@ -138,11 +106,5 @@ mod tests {
         assert!(parse_filter("espalier=debug,warn").is_ok());
         let refusal = parse_filter("espalier=loud").expect_err("no such level");
         assert!(refusal.to_string().contains("`espalier=loud`"));
-    }
-
-    #[tokio::test]
-    async fn an_endpoint_that_is_no_address_is_quoted() {
-        let refusal = exporting_to("not an address", "test").expect_err("no address");
-        assert!(refusal.to_string().contains("`not an address`"));
     }
 }

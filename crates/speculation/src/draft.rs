@@ -134,7 +134,7 @@ impl Draft {
     }
 
     /// The node that would continue `parent`; it is not part of the draft yet.
-    pub(crate) fn child(&self, parent: usize, (token, prob): (Token, f64)) -> Node {
+    pub(crate) fn child(&self, parent: usize, token: Token, prob: f64) -> Node {
         Node::child(parent, self.node(parent), token, prob)
     }
 

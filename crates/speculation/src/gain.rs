@@ -51,21 +51,22 @@ pub struct GainRate {
 pub fn best_rates(drafted: &Tree, widths: &[usize], costs: &LinearCosts, max_nodes: usize) -> Vec<GainRate> {
     let best = |levels: usize| {
         let drafting: f64 = widths[..levels].iter().map(|&width| costs.level(width)).sum();
-        best_of_levels(drafted, (levels, drafting), costs, max_nodes)
+        best_of_levels(drafted, levels, max_nodes, |nodes| drafting + costs.verification(nodes))
     };
     (0..=widths.len()).map(best).collect()
 }
 
-/// The best of sending 0, 1, ... nodes after so many levels, which took `drafting` milliseconds.
-fn best_of_levels(drafted: &Tree, (levels, drafting): (usize, f64), costs: &LinearCosts, max_nodes: usize) -> GainRate {
+/// The best of sending 0, 1, ... nodes after so many levels; `round` says how many milliseconds a round with so many
+/// nodes takes.
+fn best_of_levels(drafted: &Tree, levels: usize, max_nodes: usize, round: impl Fn(usize) -> f64) -> GainRate {
     let known = drafted.nodes().iter().filter(|node| node.depth <= levels);
     let mut path_probs: Vec<f64> = known.map(|node| node.path_prob).collect();
     path_probs.sort_unstable_by(|a, b| b.total_cmp(a));
     let mut tokens = 1.0;
-    let mut best = GainRate { levels, nodes: 0, rate: tokens / (drafting + costs.verification(0)) };
+    let mut best = GainRate { levels, nodes: 0, rate: tokens / round(0) };
     for (nodes, path_prob) in (1..=max_nodes).zip(path_probs) {
         tokens += path_prob;
-        let rate = tokens / (drafting + costs.verification(nodes));
+        let rate = tokens / round(nodes);
         if rate > best.rate {
             best = GainRate { levels, nodes, rate };
         }

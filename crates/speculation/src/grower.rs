@@ -199,8 +199,8 @@ impl Grower {
         self.draft.begin_level(candidates.len());
         for ((&id, candidates), &count) in self.frontier.iter().zip(candidates).zip(&counts) {
             self.draft.expanded(id, Expansion::of(candidates));
-            for &candidate in &candidates.tokens()[..count] {
-                let child = self.draft.child(id, candidate);
+            for &(token, prob) in &candidates.tokens()[..count] {
+                let child = self.draft.child(id, token, prob);
                 self.draft.push(child, self.stops_at(child.token));
             }
         }

@@ -12,15 +12,16 @@
 //! The nodes of a tree on the way to a node count as generated for it, so each node has a history of its own.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::Token;
 use crate::sampling::{LOGIT_BIAS_MAX, LOGIT_BIASES_MAX, SamplingError};
 
-/// A repetition penalty is at least the first and at most the second.
-pub const REPETITION_PENALTY_RANGE: (f64, f64) = (0.01, 100.0);
+/// What a repetition penalty may be.
+pub const REPETITION_PENALTY_RANGE: RangeInclusive<f64> = 0.01..=100.0;
 
-/// A presence or frequency penalty is at least the first and at most the second.
-pub const ADDITIVE_PENALTY_RANGE: (f64, f64) = (-2.0, 2.0);
+/// What a presence or frequency penalty may be.
+pub const ADDITIVE_PENALTY_RANGE: RangeInclusive<f64> = -2.0..=2.0;
 
 /// How much less likely tokens get that the text already holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,10 +52,10 @@ impl Default for Penalties {
     }
 }
 
-fn in_range(name: &'static str, found: f64, (least, most): (f64, f64)) -> Result<(), SamplingError> {
-    match (least..=most).contains(&found) {
+fn in_range(name: &'static str, found: f64, range: RangeInclusive<f64>) -> Result<(), SamplingError> {
+    match range.contains(&found) {
         true => Ok(()),
-        false => Err(SamplingError::Penalty { name, found, least, most }),
+        false => Err(SamplingError::Penalty { name, found, least: *range.start(), most: *range.end() }),
     }
 }
 

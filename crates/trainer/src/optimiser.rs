@@ -55,6 +55,17 @@ pub(crate) struct Moments {
     pub(crate) square: Tensor,
 }
 
+/// How far one step goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stride {
+    /// The number of the step, from 1.
+    pub(crate) step: usize,
+    /// The learning rate.
+    pub(crate) learning_rate: f64,
+    /// How often the gradients count.
+    pub(crate) scale: f64,
+}
+
 /// The optimiser and its memory.
 #[derive(Debug)]
 pub(crate) struct AdamW {
@@ -82,13 +93,9 @@ impl AdamW {
         self.moments.insert(name.to_owned(), moments);
     }
 
-    /// Moves every tensor against its gradient, which counts `scale` times. `step` counts from 1.
-    pub(crate) fn step(
-        &mut self,
-        params: &Params,
-        gradients: &Gradients,
-        (step, rate, scale): (usize, f64, f64),
-    ) -> Result<()> {
+    /// Moves every tensor against its gradient.
+    pub(crate) fn step(&mut self, params: &Params, gradients: &Gradients, stride: Stride) -> Result<()> {
+        let Stride { step, learning_rate, scale } = stride;
         let OptimiserOptions { beta1, beta2, weight_decay, .. } = self.options;
         for (name, var) in params.trained() {
             let missing = || TrainError::NoGradient { name: name.to_owned() };
@@ -98,9 +105,9 @@ impl AdamW {
             kernels::blend_squares(square, gradient, beta2, (1.0 - beta2) * scale * scale)?;
             let decay = if var.rank() > 1 { weight_decay } else { 0.0 };
             let descent = Descent {
-                mean_scale: rate / (1.0 - beta1.powf(step as f64)),
+                mean_scale: learning_rate / (1.0 - beta1.powf(step as f64)),
                 square_scale: 1.0 / (1.0 - beta2.powf(step as f64)),
-                keep: 1.0 - rate * decay,
+                keep: 1.0 - learning_rate * decay,
             };
             kernels::descend(var, mean, square, descent)?;
         }
@@ -146,7 +153,8 @@ mod tests {
             let loss = matrix.broadcast_mul(&norm).unwrap().sum_all().unwrap();
             let mut gradients = Gradients::default();
             gradients.add(&params, loss.backward().unwrap()).unwrap();
-            optimiser.step(&params, &gradients, (step, rate, 0.5)).unwrap();
+            let stride = Stride { step, learning_rate: rate, scale: 0.5 };
+            optimiser.step(&params, &gradients, stride).unwrap();
             let given = [expected[1].clone(), expected[0].clone()];
             for (tensor, decay) in [(0, 0.1), (1, 0.0)] {
                 for i in 0..2 {

@@ -18,7 +18,7 @@ use crate::error::{Result, TrainError};
 use crate::nn::Params;
 use crate::objective::{self, Objective, Setting};
 use crate::observer::{Observer, Plan, Speed};
-use crate::optimiser::{AdamW, Gradients, Schedule};
+use crate::optimiser::{AdamW, Gradients, Schedule, Stride};
 use crate::output::{self, Entry, Log, Summary};
 use crate::random::{Draws, Purpose};
 use crate::recipe::{Options, Recipe, THREADS_MAX};
@@ -201,7 +201,7 @@ impl<'a> Run<'a> {
         let clip_norm = self.recipe.options.optimiser.clip_norm;
         let scale = (clip_norm / gradient_norm).min(1.0) / positions;
         let learning_rate = self.schedule.rate(step);
-        self.optimiser.step(self.objective.params(), &sum.gradients, (step, learning_rate, scale))?;
+        self.optimiser.step(self.objective.params(), &sum.gradients, Stride { step, learning_rate, scale })?;
         self.progress.step = step;
         self.progress.tokens += batches.iter().map(|batch| batch.token_count() as u64).sum::<u64>();
         self.record(Entry {
@@ -281,7 +281,7 @@ impl<'a> Run<'a> {
         self.save()?;
         let tensors = self.best_tensors()?;
         let summary = self.summary();
-        output::save(&self.out, self.objective.product(), tensors, (&self.recipe, &summary))?;
+        output::save(&self.out, self.objective.product(), tensors, &self.recipe, &summary)?;
         state::remove(&self.out)?;
         Ok(Outcome::Finished(summary))
     }

@@ -1,5 +1,6 @@
 //! The frozen target: what it computes for a batch, and what names it.
 
+use std::ops::Range;
 use std::path::Path;
 
 use espalier_model::{
@@ -63,7 +64,7 @@ impl Target {
             let mut cache = self.decoder.new_cache();
             let mut first = batch.first_of(span);
             for block in starts[first..first + span.length].chunk_by(|a, b| a == b) {
-                pass.block(batch, &mut cache, (first, block.len()), &mut seen)?;
+                pass.block(batch, &mut cache, first..first + block.len(), &mut seen)?;
                 let hidden = self.decoder.config().hidden;
                 let end = first + block.len();
                 let (tokens, states) = (&batch.tokens()[first..end], &states[first * hidden..end * hidden]);
@@ -97,15 +98,10 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs the tokens of a block, whose first stands at `first` of the batch, and leaves them in the tail.
-    fn block(
-        &mut self,
-        batch: &Batch,
-        cache: &mut KvCache,
-        (first, length): (usize, usize),
-        seen: &mut Seen,
-    ) -> Result<()> {
-        let rows = Row::chain(&batch.tokens()[first..first + length], 0);
+    /// Runs the tokens of a block, which stand at these places of the batch, and leaves them in the tail.
+    fn block(&mut self, batch: &Batch, cache: &mut KvCache, places: Range<usize>, seen: &mut Seen) -> Result<()> {
+        let (first, length) = (places.start, places.len());
+        let rows = Row::chain(&batch.tokens()[places], 0);
         let mut segments = [Segment { cache, rows: &rows, logits: self.logits }];
         let depth = Depth { exit_after: None, taps: &[self.tapped] };
         let output = self.decoder.forward(&mut self.work, &mut segments, depth)?;

@@ -266,7 +266,7 @@ impl TryFrom<pb::VerifierState> for ServiceState<VerifierStatus> {
 
     fn try_from(wire: pb::VerifierState) -> Result<Self, WireError> {
         let status = wire.status.map(TryInto::try_into).transpose()?;
-        read_state((wire.url, wire.name, wire.up), status)
+        read_state(wire.url, wire.name, wire.up, status)
     }
 }
 
@@ -275,11 +275,11 @@ impl TryFrom<pb::DrafterState> for ServiceState<DrafterStatus> {
 
     fn try_from(wire: pb::DrafterState) -> Result<Self, WireError> {
         let status = wire.status.map(TryInto::try_into).transpose()?;
-        read_state((wire.url, wire.name, wire.up), status)
+        read_state(wire.url, wire.name, wire.up, status)
     }
 }
 
-fn read_state<S>((url, name, up): (String, String, bool), status: Option<S>) -> Result<ServiceState<S>, WireError> {
+fn read_state<S>(url: String, name: String, up: bool, status: Option<S>) -> Result<ServiceState<S>, WireError> {
     check_text("url", &url, URL_BYTES_MAX)?;
     check_length("name", name.len(), MODEL_NAME_BYTES_MAX)?;
     Ok(ServiceState { url, name: Some(name).filter(|name| !name.is_empty()), up, status })

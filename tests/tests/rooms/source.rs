@@ -65,11 +65,10 @@ impl File {
 
     /// The modules that lie in files of their own.
     fn children(&self) -> impl Iterator<Item = String> {
-        let modules = self.items.iter().filter_map(|item| match item {
+        self.items.iter().filter_map(|item| match item {
             Item::Mod(ItemMod { attrs, ident, content: None, .. }) if !is_test(attrs) => Some(ident.to_string()),
             _ => None,
-        });
-        modules
+        })
     }
 }
 

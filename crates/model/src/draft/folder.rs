@@ -12,16 +12,19 @@ use crate::config::ModelConfig;
 use crate::decoder::{Decoder, LoadOptions};
 use crate::error::{ModelError, Result};
 use crate::fingerprint::fingerprint;
-use crate::raw_model::RawModel;
+use crate::raw_model::{RawModel, Reader};
 use crate::weights::Weights;
 
-/// The folder of a drafter for one target, and that of the target where it is at hand.
-pub(super) struct Folder<'a> {
-    pub(super) dir: &'a Path,
-    pub(super) target: Option<&'a Path>,
+/// Where a drafter lies.
+#[derive(Clone, Copy, Debug)]
+pub struct DraftFolder<'a> {
+    /// Its own folder.
+    pub dir: &'a Path,
+    /// That of the model it will draft for, where it is at hand.
+    pub target: Option<&'a Path>,
 }
 
-impl Folder<'_> {
+impl DraftFolder<'_> {
     /// Loads what `config` describes.
     pub(super) fn load(
         &self,
@@ -34,7 +37,7 @@ impl Folder<'_> {
         }
         match config {
             DraftConfig::Edd { target, tapped_layer, tokens_beside_states, decoder, .. } => {
-                self.check_layer(("tapped_layer", tapped_layer), target.layers)?;
+                self.check_layer("tapped_layer", tapped_layer, target.layers)?;
                 let Checkpoint { config, dir } = self.own(&target, &decoder)?;
                 self.open_target(&target)?;
                 let weights = Weights::open(&dir)?;
@@ -47,7 +50,7 @@ impl Folder<'_> {
                 Ok(DraftModel { decoder, kind, exits: vec![1] })
             }
             DraftConfig::EarlyExit { target, shared_layers, decoder } => {
-                self.check_layer(("shared_layers", shared_layers), target.layers.saturating_sub(1))?;
+                self.check_layer("shared_layers", shared_layers, target.layers.saturating_sub(1))?;
                 let own = self.own(&target, &decoder)?;
                 let (config, raw) = self.on_top(&target, shared_layers, &own)?;
                 let exits = vec![config.layers];
@@ -61,7 +64,7 @@ impl Folder<'_> {
         ModelError::Draft { folder: self.dir.to_owned(), fault }
     }
 
-    fn check_layer(&self, (field, found): (&'static str, usize), max: usize) -> Result<()> {
+    fn check_layer(&self, field: &'static str, found: usize, max: usize) -> Result<()> {
         if (1..=max).contains(&found) { Ok(()) } else { Err(self.fault(DraftFault::Layer { field, found, max })) }
     }
 
@@ -95,7 +98,9 @@ impl Folder<'_> {
         let config = stacked(&target.config, shared, &own.config);
         let config = config.ok_or_else(|| fault(|target| DraftFault::Foreign { target }))?;
         let (below, top) = (target.weights()?, own.weights()?);
-        let raw = RawModel::load_stacked((&target.config, &below), shared, (&own.config, &top))?;
+        let below = Reader { config: &target.config, weights: &below };
+        let top = Reader { config: &own.config, weights: &top };
+        let raw = RawModel::load_stacked(&below, shared, &top)?;
         Ok((config, raw))
     }
 }

@@ -203,8 +203,16 @@ mod tests {
         (0..len as u32).map(|i| mix(i) as f32 / 2_f32.powi(31) - 1.0).collect()
     }
 
+    /// Sizes of a product.
+    #[derive(Clone, Copy)]
+    struct Sizes {
+        rows: usize,
+        depth: usize,
+        vectors: usize,
+    }
+
     /// `x` (rows, depth) times `w` (depth, vectors * LANES), by the kernel.
-    fn product(kernels: &Kernels, x: &[f32], w: &[f32], (rows, depth, vectors): (usize, usize, usize)) -> Vec<f32> {
+    fn product(kernels: &Kernels, x: &[f32], w: &[f32], Sizes { rows, depth, vectors }: Sizes) -> Vec<f32> {
         let mut acc = vec![0.0; rows * vectors * LANES];
         // SAFETY: all three slices are as long as the strides say.
         unsafe {
@@ -231,10 +239,10 @@ mod tests {
             for vectors in 1..=5 {
                 let width = vectors * LANES;
                 let (x, w) = (noise(30 * depth, 1), noise(depth * width, 2));
-                let alone: Vec<f32> =
-                    x.chunks(depth).flat_map(|x| product(kernels, x, &w, (1, depth, vectors))).collect();
+                let one = Sizes { rows: 1, depth, vectors };
+                let alone: Vec<f32> = x.chunks(depth).flat_map(|x| product(kernels, x, &w, one)).collect();
                 for rows in 1..=30 {
-                    let together = product(kernels, &x[..rows * depth], &w, (rows, depth, vectors));
+                    let together = product(kernels, &x[..rows * depth], &w, Sizes { rows, ..one });
                     assert_eq!(together, alone[..rows * width], "{}: {rows} rows, {vectors} vectors", kernels.name);
                 }
                 for (i, found) in alone.iter().enumerate() {

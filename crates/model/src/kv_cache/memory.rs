@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
-use super::block::{BLOCK, BlockId};
+use super::block::{BLOCK, BlockId, BlockRow};
 use crate::kernels::LANES;
 
 /// Sizes that decide the layout.
@@ -78,9 +78,9 @@ impl Memory {
     ///
     /// # Safety
     /// Nobody else touches what is written, or writes what is read.
-    pub(super) unsafe fn copy(&self, from: (BlockId, usize), to: (BlockId, usize), rows: usize) {
+    pub(super) unsafe fn copy(&self, from: BlockRow, to: BlockRow, rows: usize) {
         let (shape, dim, stride) = (self.shape, self.shape.head_dim, self.shape.value_stride());
-        let ((source, i), (target, j)) = ((self.block(from.0), from.1), (self.block(to.0), to.1));
+        let ((source, i), (target, j)) = ((self.block(from.block), from.row), (self.block(to.block), to.row));
         assert!(i + rows <= BLOCK && j + rows <= BLOCK, "rows of one block");
         for (layer, head) in (0..shape.layers).flat_map(|l| (0..shape.kv_heads).map(move |h| (l, h))) {
             let (keys, values) = shape.offsets(layer, head);

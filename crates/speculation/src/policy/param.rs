@@ -92,6 +92,13 @@ impl Display for Value {
     }
 }
 
+/// A parameter that may be set, by the key that names it.
+pub(super) struct Slot<'a> {
+    pub(super) key: String,
+    pub(super) param: &'static Param,
+    pub(super) value: &'a mut Value,
+}
+
 /// The values of all parameters of one policy, in the order of their declaration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Values {

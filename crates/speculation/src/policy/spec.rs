@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::chain::Chain;
 use super::kind::{ChainKind, Kind, STOP, max_depth, max_nodes};
-use super::param::{Param, Value, Values};
+use super::param::{Param, Slot, Value, Values};
 use super::registry::{CHAINS, TREES, policy_names};
 use super::stopping::Stopping;
 use super::{Limits, Policy};
@@ -139,7 +139,7 @@ impl PolicySpec {
     }
 
     /// Sets what `key` names to what `text` says.
-    fn set(&mut self, (key, text): (&str, &str)) -> Result<(), PolicyError> {
+    fn set(&mut self, key: &str, text: &str) -> Result<(), PolicyError> {
         let policy = self.name();
         let refused = |allowed| PolicyError::Value { policy, key: key.to_owned(), found: text.to_owned(), allowed };
         if key == GATE {
@@ -163,11 +163,11 @@ impl PolicySpec {
         let policy = self.name();
         let stop = matches!(self.form, Form::Tree(..)).then(|| STOP.to_owned());
         let mut known = Vec::new();
-        for (name, param, value) in self.slots() {
-            if name == key {
-                return Ok((param, value));
+        for slot in self.slots() {
+            if slot.key == key {
+                return Ok((slot.param, slot.value));
             }
-            known.push(name);
+            known.push(slot.key);
         }
         known.extend(stop);
         known.push(GATE.to_owned());
@@ -175,12 +175,12 @@ impl PolicySpec {
     }
 
     /// Each parameter that may be set now, by its key; `stop` itself is none.
-    fn slots(&mut self) -> impl Iterator<Item = (String, &'static Param, &mut Value)> {
+    fn slots(&mut self) -> impl Iterator<Item = Slot<'_>> {
         let stopping = match &mut self.form {
             Form::Chain(_) => None,
             Form::Tree(_, stopping) => Some(stopping),
         };
-        let own = self.values.slots().map(|(param, value)| (param.key.to_owned(), param, value));
+        let own = self.values.slots().map(|(param, value)| Slot { key: param.key.to_owned(), param, value });
         own.chain(stopping.into_iter().flat_map(Stopping::slots))
     }
 }
@@ -232,7 +232,7 @@ pub fn parse_policy(text: &str) -> Result<PolicySpec, PolicyError> {
     check_distinct(spec.name(), &pairs)?;
     // Which of a test's parameters there are is known once the test is.
     pairs.sort_by_key(|&(key, _)| key != STOP);
-    pairs.into_iter().try_for_each(|pair| spec.set(pair))?;
+    pairs.into_iter().try_for_each(|(key, text)| spec.set(key, text))?;
     Ok(spec)
 }
 

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::chain::StopTest;
 use super::kind::{ChainKind, EVERY, STOP, STOP_PREFIX, max_depth, max_nodes};
-use super::param::{Param, Value, Values};
+use super::param::{Param, Slot, Values};
 use super::registry::CHAINS;
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
@@ -54,12 +54,12 @@ impl Stopping {
     }
 
     /// Each parameter that may be set now, by its key. The tree has its own bounds, so the test's are none of them.
-    pub(super) fn slots(&mut self) -> impl Iterator<Item = (String, &'static Param, &mut Value)> {
+    pub(super) fn slots(&mut self) -> impl Iterator<Item = Slot<'_>> {
         let own = |param: &Param| param.key != max_nodes(1).key && param.key != max_depth(1).key;
-        let every = self.every.slots().map(|(param, value)| (param.key.to_owned(), param, value));
+        let every = self.every.slots().map(|(param, value)| Slot { key: param.key.to_owned(), param, value });
         let test = self.test.iter_mut().flat_map(|test| test.values.slots());
         let test = test.filter(move |(param, _)| own(param));
-        every.chain(test.map(|(param, value)| (format!("{STOP_PREFIX}{}", param.key), param, value)))
+        every.chain(test.map(|(param, value)| Slot { key: format!("{STOP_PREFIX}{}", param.key), param, value }))
     }
 
     /// `tree`, whose parameters are `bounds`, with the test on it.

@@ -89,7 +89,7 @@ impl Layer {
 
     fn run(&self, x: &Tensor, states: Option<&Tensor>, geometry: &Geometry) -> Result<Tensor> {
         let normed = rms_norm(x, &self.input_norm, self.eps)?;
-        let (mut k, mut v) = self.keys_and_values((&self.k, &self.v), &normed, &geometry.rotation)?;
+        let (mut k, mut v) = self.keys_and_values(&self.k, &self.v, &normed, &geometry.rotation)?;
         if let Some(states) = states {
             let (states_k, states_v) = self.keys_and_values_of_states(states, &geometry.rotation)?;
             k = Tensor::cat(&[states_k, k], 2)?; // (batch, kv_heads, 2 * length, head_dim)
@@ -105,17 +105,17 @@ impl Layer {
 
     /// (batch, length, hidden) -> two of (batch, kv_heads, length, head_dim)
     fn keys_and_values_of_states(&self, states: &Tensor, rotation: &Rotation) -> Result<(Tensor, Tensor)> {
-        let (norm, maps) = match &self.of_states {
-            Some(own) => (&own.norm, (&own.k, &own.v)),
-            None => (&self.input_norm, (&self.k, &self.v)),
-        };
-        self.keys_and_values(maps, &rms_norm(states, norm, self.eps)?, rotation)
+        match &self.of_states {
+            Some(own) => self.keys_and_values(&own.k, &own.v, &rms_norm(states, &own.norm, self.eps)?, rotation),
+            None => self.keys_and_values(&self.k, &self.v, &rms_norm(states, &self.input_norm, self.eps)?, rotation),
+        }
     }
 
     /// (batch, length, hidden) -> two of (batch, kv_heads, length, head_dim)
     fn keys_and_values(
         &self,
-        (k, v): (&Linear, &Linear),
+        k: &Linear,
+        v: &Linear,
         normed: &Tensor,
         rotation: &Rotation,
     ) -> Result<(Tensor, Tensor)> {

@@ -47,7 +47,8 @@ pub(crate) fn dual_block_mask(
     batch: &Batch,
     starts: &[usize],
     all_tokens: bool,
-    (dtype, device): (DType, &Device),
+    dtype: DType,
+    device: &Device,
 ) -> Result<Tensor> {
     let (rows, length) = (batch.rows(), batch.length());
     let mut mask = vec![f32::NEG_INFINITY; rows * length * 2 * length];
@@ -86,7 +87,7 @@ mod tests {
     }
 
     fn sees(batch: &Batch, starts: &[usize], all_tokens: bool) -> Vec<Vec<bool>> {
-        let mask = dual_block_mask(batch, starts, all_tokens, (DType::F32, &Device::Cpu)).unwrap();
+        let mask = dual_block_mask(batch, starts, all_tokens, DType::F32, &Device::Cpu).unwrap();
         let rows = mask.reshape((batch.rows() * batch.length(), ())).unwrap().to_vec2::<f32>().unwrap();
         rows.iter().map(|row| row.iter().map(|score| *score == 0.0).collect()).collect()
     }

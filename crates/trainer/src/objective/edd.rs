@@ -30,15 +30,23 @@ pub(crate) struct EddDrafter {
     rotary: RotaryTable,
 }
 
+/// What a drafter begins with.
+#[derive(Clone, Copy)]
+pub(crate) struct EddStart<'a> {
+    /// Where embedding, final norm and head come from.
+    pub(crate) outer: Start<'a>,
+    /// Whether these stay as they are.
+    pub(crate) frozen: bool,
+    /// Where the layer comes from.
+    pub(crate) layer: Start<'a>,
+    /// What a position sees; the layer has the maps that this needs.
+    pub(crate) sight: Sight,
+}
+
 impl EddDrafter {
-    /// A drafter of the shape of a target's layer. Embedding, final norm and head come from `outer`, and stay as they
-    /// are if `frozen`; the layer, which has the maps that its `sight` needs, comes from `layer`.
-    pub(crate) fn build(
-        config: &ModelConfig,
-        params: &mut Params,
-        (outer, frozen): (Start<'_>, bool),
-        (layer, sight): (Start<'_>, Sight),
-    ) -> Result<Self> {
+    /// A drafter of the shape of a target's layer.
+    pub(crate) fn build(config: &ModelConfig, params: &mut Params, start: EddStart<'_>) -> Result<Self> {
+        let EddStart { outer, frozen, layer, sight } = start;
         check_family(config)?;
         let mut outer = Scope::new(params, "", outer).trained(!frozen);
         let (embedding, weight) = embedding_and_head(config, &mut outer)?;
@@ -64,7 +72,7 @@ impl EddDrafter {
             Sight::TokensAndStates => true,
         };
         let states = Tensor::from_vec(states, x.shape(), x.device())?.to_dtype(x.dtype())?;
-        let mask = dual_block_mask(batch, starts, all_tokens, (x.dtype(), x.device()))?;
+        let mask = dual_block_mask(batch, starts, all_tokens, x.dtype(), x.device())?;
         let rotation = Rotation::new(batch, &self.rotary, x.dtype(), x.device())?;
         self.head.logits(&self.layer.forward_over(&x, &states, &Geometry { rotation, mask })?)
     }
@@ -90,9 +98,13 @@ impl Edd {
         check_length(config, setting.length)?;
         let mut params = Params::new(setting.dtype, &setting.device);
         let weights = checkpoint.weights()?;
-        let outer = (Start::Copy(&weights), method.freeze_head);
-        let layer = (Start::Random { seed: setting.seed }, method.sight);
-        let drafter = EddDrafter::build(config, &mut params, outer, layer)?;
+        let start = EddStart {
+            outer: Start::Copy(&weights),
+            frozen: method.freeze_head,
+            layer: Start::Random { seed: setting.seed },
+            sight: method.sight,
+        };
+        let drafter = EddDrafter::build(config, &mut params, start)?;
         Ok(Self {
             params,
             drafter,

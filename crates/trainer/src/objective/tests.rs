@@ -4,10 +4,11 @@
 use candle_core::{DType, Device, Tensor, Var};
 use espalier_model::{Checkpoint, Logits, Reference};
 
-use super::{Objective, Prediction, Setting, edd::EddDrafter, open};
+use super::edd::{EddDrafter, EddStart};
+use super::{Objective, Prediction, Setting, open};
 use crate::data::Batch;
 use crate::nn::{Params, Start};
-use crate::optimiser::{AdamW, Gradients};
+use crate::optimiser::{AdamW, Gradients, Stride};
 use crate::random::{Draws, Purpose};
 use crate::recipe::{
     BaseMethod, CaliTsMethod, EarlyExitMethod, EddMethod, Method, ModelShape, OptimiserOptions, Sight, SortedMethod,
@@ -104,7 +105,8 @@ fn one_batch_is_learned_by_heart() {
             mean = loss.to_scalar::<f32>().unwrap() / counted as f32;
             let mut gradients = Gradients::default();
             gradients.add(objective.params(), loss.backward().unwrap()).unwrap();
-            optimiser.step(objective.params(), &gradients, (step, 0.02, 1.0 / counted)).unwrap();
+            let stride = Stride { step, learning_rate: 0.02, scale: 1.0 / counted };
+            optimiser.step(objective.params(), &gradients, stride).unwrap();
         }
         // Blocks hide hidden states here and there, and a frozen head cannot follow everywhere.
         assert!(mean < 0.05, "{name}: {mean}");
@@ -183,7 +185,8 @@ fn an_edd_reads_the_states_before_its_block_and_the_tokens_of_its_sight() {
     for sight in [Sight::Tokens, Sight::States, Sight::TokensAndStates] {
         let mut params = Params::new(DType::F32, &Device::Cpu);
         let (outer, layer) = (Start::Copy(&weights), Start::Random { seed: 4 });
-        let drafter = EddDrafter::build(&checkpoint.config, &mut params, (outer, false), (layer, sight)).unwrap();
+        let start = EddStart { outer, frozen: false, layer, sight };
+        let drafter = EddDrafter::build(&checkpoint.config, &mut params, start).unwrap();
         let logits = |tokens: &[u32], states: &[f32]| {
             let batch = Batch::of_texts(&[tokens.to_vec()]);
             drafter.logits(&batch, &starts, states.to_vec()).unwrap().to_vec2::<f32>().unwrap()

@@ -38,7 +38,8 @@ pub(crate) fn save(
     out: &Path,
     product: &Product,
     tensors: BTreeMap<String, Tensor>,
-    (recipe, summary): (&Recipe, &Summary),
+    recipe: &Recipe,
+    summary: &Summary,
 ) -> Result<()> {
     let precision = recipe.options.precision;
     let dtype = match precision {

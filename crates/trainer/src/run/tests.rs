@@ -11,7 +11,7 @@ use espalier_text::Tokenizer;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{Outcome, Run, resume, train};
+use super::{Outcome, Run, Watch, resume, train};
 use crate::error::TrainError;
 use crate::observer::{Blind, Observer, Plan, Speed};
 use crate::output::{Entry, Summary, Validation};
@@ -305,7 +305,7 @@ fn a_loss_that_is_not_finite_stops_at_its_step_and_keeps_the_checkpoint() {
     let bench = Bench::new();
     let out = bench.out("poisoned");
     let (mut blind, never) = (Blind, AtomicBool::new(false));
-    let mut run = Run::new(bench.recipe(bench.edd()), &out, (&mut blind, &never)).unwrap();
+    let mut run = Run::new(bench.recipe(bench.edd()), &out, Watch { observer: &mut blind, stop: &never }).unwrap();
     assert!(run.step().unwrap() && run.step().unwrap());
     run.save().unwrap();
     assert!(run.step().unwrap());

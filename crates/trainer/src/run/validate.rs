@@ -16,15 +16,22 @@ use crate::random::{Draws, Purpose};
 /// What the validation texts say of one batch.
 struct Tally {
     positions: usize,
-    /// Per exit, its name, the sum of losses and the number of hits.
-    exits: Vec<(String, f64, usize)>,
+    exits: Vec<ExitTally>,
+}
+
+/// The same of one exit.
+struct ExitTally {
+    name: String,
+    /// The sum over positions.
+    loss: f64,
+    hits: usize,
 }
 
 impl Tally {
     fn of(prediction: &Prediction) -> Result<Self> {
         let exit = |Exit { name, logits }: &Exit| {
             let loss = loss_sum(logits, &prediction.goal)?.to_dtype(DType::F64)?.to_scalar()?;
-            Ok((name.clone(), loss, hits(logits, &prediction.goal)?))
+            Ok(ExitTally { name: name.clone(), loss, hits: hits(logits, &prediction.goal)? })
         };
         let exits = prediction.exits.iter().map(exit).collect::<Result<_>>()?;
         Ok(Self { positions: prediction.goal.counted(), exits })
@@ -34,10 +41,10 @@ impl Tally {
         let positions = tallies.iter().map(|tally| tally.positions).sum();
         let share = |sum: f64| sum / f64::max(positions as f64, 1.0);
         let names = tallies.first().map_or(&[][..], |tally| &tally.exits);
-        let exits = names.iter().enumerate().map(|(exit, (name, ..))| ExitScore {
+        let exits = names.iter().enumerate().map(|(exit, ExitTally { name, .. })| ExitScore {
             name: name.clone(),
-            loss: share(tallies.iter().map(|tally| tally.exits[exit].1).sum()),
-            top1: share(tallies.iter().map(|tally| tally.exits[exit].2 as f64).sum()),
+            loss: share(tallies.iter().map(|tally| tally.exits[exit].loss).sum()),
+            top1: share(tallies.iter().map(|tally| tally.exits[exit].hits as f64).sum()),
         });
         let exits: Vec<ExitScore> = exits.collect();
         let loss = exits.iter().map(|exit| exit.loss).sum::<f64>() / exits.len().max(1) as f64;

@@ -126,7 +126,7 @@ impl Sketch {
         }
         let q = draft(&tokens_to(&self.tree, node));
         let draws = ordered_draws(&q, children)?;
-        draws.iter().map(|(tokens, prob)| self.with_children(node, Some(&q), tokens, *prob)).collect()
+        draws.iter().map(|Draws { tokens, prob }| self.with_children(node, Some(&q), tokens, *prob)).collect()
     }
 
     /// The sketch in which `node` has drawn `tokens` from `q`, which happens with probability `prob`.
@@ -165,9 +165,15 @@ impl Sketch {
     }
 }
 
+/// Tokens that were drawn one after the other, and how probable that was.
+struct Draws {
+    tokens: Vec<Token>,
+    prob: f64,
+}
+
 /// Every way to draw `n` tokens from `q` without replacement, fewer where it runs out, with its probability.
-fn ordered_draws(q: &Distribution, n: usize) -> Result<Vec<(Vec<Token>, f64)>, LawError> {
-    let mut draws = vec![(Vec::new(), 1.0)];
+fn ordered_draws(q: &Distribution, n: usize) -> Result<Vec<Draws>, LawError> {
+    let mut draws = vec![Draws { tokens: Vec::new(), prob: 1.0 }];
     for _ in 0..n.min(q.tokens().len()) {
         let longer = draws.iter().flat_map(|draw| with_one_more(q, draw));
         draws = longer.take(DRAWN_TREES_MAX + 1).collect();
@@ -178,10 +184,13 @@ fn ordered_draws(q: &Distribution, n: usize) -> Result<Vec<(Vec<Token>, f64)>, L
     Ok(draws)
 }
 
-/// Every way to go on after `drawn` was drawn from `q` with probability `prob`.
-fn with_one_more(q: &Distribution, (drawn, prob): &(Vec<Token>, f64)) -> Vec<(Vec<Token>, f64)> {
-    let left = drawn.iter().try_fold(q.clone(), |left, &token| left.without(token));
-    let longer = |&(token, share): &(Token, f64)| (drawn.iter().copied().chain([token]).collect(), prob * share);
+/// Every way to go on after what was drawn from `q`.
+fn with_one_more(q: &Distribution, Draws { tokens, prob }: &Draws) -> Vec<Draws> {
+    let left = tokens.iter().try_fold(q.clone(), |left, &token| left.without(token));
+    let longer = |&(token, share): &(Token, f64)| Draws {
+        tokens: tokens.iter().copied().chain([token]).collect(),
+        prob: prob * share,
+    };
     left.iter().flat_map(Distribution::tokens).map(longer).collect()
 }
 
