@@ -170,7 +170,12 @@ impl Drafter {
     }
 
     /// Who grows the trees of a sequence under `policy`, with what others of the same circumstances have learned.
-    fn grower(&self, start: &Start, policy: &PolicySpec, circumstances: Circumstances) -> Result<Grower, SequenceError> {
+    fn grower(
+        &self,
+        start: &Start,
+        policy: &PolicySpec,
+        circumstances: Circumstances,
+    ) -> Result<Grower, SequenceError> {
         let stops = [&start.stop_tokens[..], &self.0.model.decoder().config().eos].concat();
         let mut grower = match start.sampling.acceptance() {
             Acceptance::Coupled => Grower::new(policy, stops),

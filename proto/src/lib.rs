@@ -41,8 +41,8 @@ pub use generation::{
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
 pub use status::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places,
-    Process, RoundCounters, RoundCounts, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places, Process, RoundCounters,
+    RoundCounts, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
 pub use submission::{Credit, Submission};
 pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};

@@ -20,7 +20,11 @@ impl NumberedTree {
     ///
     /// # Errors
     /// A tree that breaks a rule or a bound, or one that is not drawn where it must be or the other way round.
-    pub(crate) fn read(wire: pb::CandidateTree, bounds: &TreeBounds, acceptance: Acceptance) -> Result<Self, WireError> {
+    pub(crate) fn read(
+        wire: pb::CandidateTree,
+        bounds: &TreeBounds,
+        acceptance: Acceptance,
+    ) -> Result<Self, WireError> {
         let tree = Tree::parse(bounds, &wire.tokens, &wire.parents, &wire.probs)?;
         let tree = match acceptance {
             Acceptance::Coupled => {

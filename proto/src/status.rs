@@ -43,6 +43,8 @@ pub struct PassCounts {
     pub rows: u64,
     /// Sequences that had some of them, summed over the passes.
     pub sequences: u64,
+    /// Of a verifier: open sequences past their prompt that had none, summed over the passes.
+    pub missed: u64,
 }
 
 /// Rounds whose outcomes are known, since the start.
@@ -105,15 +107,15 @@ impl TryFrom<pb::Places> for Places {
 
 impl From<PassCounts> for pb::PassCounts {
     fn from(counts: PassCounts) -> Self {
-        let PassCounts { passes, rows, sequences } = counts;
-        Self { passes, rows, sequences }
+        let PassCounts { passes, rows, sequences, missed } = counts;
+        Self { passes, rows, sequences, missed }
     }
 }
 
 impl From<pb::PassCounts> for PassCounts {
     fn from(wire: pb::PassCounts) -> Self {
-        let pb::PassCounts { passes, rows, sequences } = wire;
-        Self { passes, rows, sequences }
+        let pb::PassCounts { passes, rows, sequences, missed } = wire;
+        Self { passes, rows, sequences, missed }
     }
 }
 

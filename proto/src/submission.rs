@@ -73,11 +73,9 @@ impl From<&Submission> for pb::VerifyRequest {
     fn from(submission: &Submission) -> Self {
         let message = match submission {
             Submission::Tree(tree) => Up::Tree(tree.write()),
-            Submission::Credit(Credit { round, tokens, states_later }) => Up::Credit(pb::Credit {
-                round: *round,
-                tokens: wire_count(*tokens),
-                states_later: *states_later,
-            }),
+            Submission::Credit(Credit { round, tokens, states_later }) => {
+                Up::Credit(pb::Credit { round: *round, tokens: wire_count(*tokens), states_later: *states_later })
+            }
         };
         Self { message: Some(message) }
     }

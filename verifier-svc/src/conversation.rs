@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming};
 
-use crate::engine::{REPLIES_MAX, Reply, Session, ROUNDS_UNDER_WAY_MAX};
+use crate::engine::{REPLIES_MAX, ROUNDS_UNDER_WAY_MAX, Reply, Session};
 use crate::error::VerifierError;
 use crate::target::Target;
 

@@ -10,8 +10,8 @@ use clap::Parser;
 use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Team, Workspace, fingerprint};
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{
-    Credit, DrafterEvent, Fault, FaultKind, Grant, HiddenStates, NumberedTree, Open, Party, SequenceId, Submission, Tap,
-    TokenizerCollector, VerifierCard, pb,
+    Credit, DrafterEvent, Fault, FaultKind, Grant, HiddenStates, NumberedTree, Open, Party, SequenceId, Submission,
+    Tap, TokenizerCollector, VerifierCard, pb,
 };
 use espalier_round::{
     Driver, EVENTS_MAX, Event, Feedback, Grants, Ngram, Plain, Proposed, Proposer, RemoteVerifier, Sequence, Verifier,
@@ -296,7 +296,10 @@ async fn credit_for_more_rounds_than_may_be_under_way_ends_the_stream_with_the_r
             break fault;
         }
     };
-    assert_eq!((fault.message.as_str(), fault.kind), ("more than 64 rounds of a sequence would be under way", FaultKind::BadInput));
+    assert_eq!(
+        (fault.message.as_str(), fault.kind),
+        ("more than 64 rounds of a sequence would be under way", FaultKind::BadInput)
+    );
 }
 
 #[tokio::test]

@@ -21,12 +21,15 @@ pub type Events = mpsc::Sender<Event>;
 /// The most events that should wait to be read before a run waits too.
 pub const EVENTS_MAX: usize = 8;
 
-/// Tokens of plain decoding that a sequence has credit for, as far as its grants go: those of the passes that may begin
-/// while an outcome and new credit are on their way. More would put off the first tree after a rest.
-const CREDIT: usize = 16;
+/// How much time of plain decoding a sequence has credit for, as far as its grants go: half of it may pass while an outcome
+/// and new credit are on their way, over the network and through busy processors. More would put off the first tree after a
+/// rest.
+const CREDIT: Duration = Duration::from_millis(20);
 
-/// Credit is given anew when no more than this is left of it.
-const CREDIT_LOW: usize = CREDIT / 2;
+/// Tokens of credit: before a round of plain decoding was measured, at the least, and at the most.
+const CREDIT_FIRST: usize = 4;
+const CREDIT_MIN: usize = 2;
+const CREDIT_MAX: usize = 16;
 
 /// Runs one sequence: a proposer, a verifier, and what is committed so far.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub struct Driver<P, V> {
     under_way: VecDeque<Round>,
     /// When the last outcome came, later by what was waited for grants and readers since; none before the first one.
     resumed: Option<Instant>,
+    /// What a round of plain decoding takes.
+    plain: Option<Duration>,
 }
 
 /// A round whose outcome is still to come.
@@ -50,7 +55,7 @@ struct Round {
 impl<P: Proposer, V: Verifier> Driver<P, V> {
     /// A run that has not begun.
     pub fn new(sequence: Sequence, proposer: P, verifier: V) -> Self {
-        Self { sequence, proposer, verifier, under_way: VecDeque::new(), resumed: None }
+        Self { sequence, proposer, verifier, under_way: VecDeque::new(), resumed: None, plain: None }
     }
 
     /// Runs rounds, each against a grant, until the sequence ends, something fails, grants are closed, or nobody reads the
@@ -120,7 +125,8 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
 
     /// Gives more credit before it runs out, if the proposer still rests.
     async fn top_up(&mut self, grants: &Grants) -> Result<(), Fault> {
-        if self.under_way.len() > CREDIT_LOW || self.wanted_credit() == 0 || !self.proposer.rests() {
+        let low = self.credit() / 2;
+        if self.under_way.len() > low || self.wanted_credit() == 0 || !self.proposer.rests() {
             return Ok(());
         }
         match grants.take_up_to(self.wanted_credit()) {
@@ -131,7 +137,13 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
 
     /// Every round commits at least one token: no more of them than tokens may follow.
     fn wanted_credit(&self) -> usize {
-        CREDIT.min(self.sequence.remaining()).saturating_sub(self.under_way.len())
+        self.credit().min(self.sequence.remaining()).saturating_sub(self.under_way.len())
+    }
+
+    /// Tokens that a sequence at rest has credit for.
+    fn credit(&self) -> usize {
+        let tokens = |plain: Duration| CREDIT.as_nanos().div_ceil(plain.as_nanos().max(1)) as usize;
+        self.plain.map_or(CREDIT_FIRST, |plain| tokens(plain).clamp(CREDIT_MIN, CREDIT_MAX))
     }
 
     async fn give_credit(&mut self, tokens: usize, states_later: bool) -> Result<(), Fault> {
@@ -168,6 +180,10 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         self.sequence.commit(&proposed, &outcome)?;
         let now = Instant::now();
         let took = self.resumed.replace(now).map(|resumed| now.saturating_duration_since(resumed));
+        if let (Proposed::Plain, Some(took)) = (&proposed, took) {
+            // Of the last four or so.
+            self.plain = Some(self.plain.map_or(took, |plain| (plain * 3 + took) / 4));
+        }
         self.proposer.observe(&Feedback { proposed: &proposed, outcome: &outcome, draft, took }).await?;
         let tree = proposed.tree().map(|tree| tree.tree());
         Ok(RoundReport {
@@ -483,8 +499,9 @@ mod tests {
         grants.add(Grant::new(100).unwrap()).unwrap();
         while read.recv().await.is_some() {}
         run.await.unwrap();
-        // Tokens credited, and outcomes told before: all that was granted, then 16 and half of that as half is used up.
-        assert_eq!(*noted.lock().unwrap(), [(10, 0), (16, 10), (8, 18), (6, 26)]);
+        // Tokens credited, and outcomes told before: four at first; this target takes no time, so then as many as may be,
+        // and half of that as half is used up; no more than was granted.
+        assert_eq!(*noted.lock().unwrap(), [(4, 0), (6, 2), (16, 10), (8, 18), (6, 26)]);
     }
 
     #[tokio::test]

@@ -8,7 +8,6 @@
 //!
 //! No clock is read here and no randomness drawn but from the seed: whoever measures passes the durations in.
 
-
 use std::sync::Arc;
 use std::time::Duration;
 

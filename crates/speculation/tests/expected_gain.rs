@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use espalier_speculation::{
-    Candidates, CostModel, Curve, Gate, GateRound, Grower, Limits, RoundStart, RoundTime, Sampler, Sampling, Token, Tree,
-    commit, gumbel, parse_policy, walk,
+    Candidates, CostModel, Curve, Gate, GateRound, Grower, Limits, RoundStart, RoundTime, Sampler, Sampling, Token,
+    Tree, commit, gumbel, parse_policy, walk,
 };
 
 const VOCAB: Token = 40;

@@ -238,7 +238,8 @@ impl Verifier for ToyVerifier {
         }
         let mut up = request.into_inner();
         let open = Open::read(up.message().await?.unwrap(), &self.card()).unwrap();
-        let sequence = ToySequence { up, open, credit: (0, 0), opened: false, over: false, guest: Guest::new(&self.life) };
+        let sequence =
+            ToySequence { up, open, credit: (0, 0), opened: false, over: false, guest: Guest::new(&self.life) };
         let answers = stream::unfold(Some(sequence), |sequence| async {
             let mut sequence = sequence?;
             match sequence.next().await {

@@ -24,6 +24,7 @@ pub struct PassCounters {
     passes: Counter,
     rows: Counter,
     sequences: Counter,
+    missed: Counter,
 }
 
 impl PassCounters {
@@ -34,9 +35,19 @@ impl PassCounters {
         self.sequences.add(sequences as u64);
     }
 
+    /// So many sequences could have been in the last pass and were not.
+    pub fn miss(&self, sequences: usize) {
+        self.missed.add(sequences as u64);
+    }
+
     /// The counts so far; a pass that is being added may be counted in part.
     pub fn read(&self) -> PassCounts {
-        PassCounts { passes: self.passes.read(), rows: self.rows.read(), sequences: self.sequences.read() }
+        PassCounts {
+            passes: self.passes.read(),
+            rows: self.rows.read(),
+            sequences: self.sequences.read(),
+            missed: self.missed.read(),
+        }
     }
 }
 

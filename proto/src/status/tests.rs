@@ -3,7 +3,7 @@
 use super::*;
 
 const ROUNDS: RoundCounts = RoundCounts { rounds: 7, drafted: 40, verified: 30, accepted: 12, tokens: 19 };
-const PASSES: PassCounts = PassCounts { passes: 5, rows: 90, sequences: 9 };
+const PASSES: PassCounts = PassCounts { passes: 5, rows: 90, sequences: 9, missed: 2 };
 const KV: KvMemory = KvMemory { blocks: 32, held: 4, promised: 6, lingering: 20, block_bytes: 1 << 20 };
 const PROCESS: Process = Process { uptime: Duration::from_millis(1234), resident_bytes: Some(1 << 30) };
 
@@ -81,5 +81,6 @@ fn counters_add_up() {
     assert_eq!(rounds.read(), RoundCounts { rounds: 8, tokens: 20, ..ROUNDS });
     passes.add(10, 2);
     passes.add(1, 1);
-    assert_eq!(passes.read(), PassCounts { passes: 2, rows: 11, sequences: 3 });
+    passes.miss(4);
+    assert_eq!(passes.read(), PassCounts { passes: 2, rows: 11, sequences: 3, missed: 4 });
 }

@@ -122,6 +122,8 @@ fn plan_rounds(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> us
 /// Runs the plans in one pass, answers, and returns the sequences that ended.
 fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Vec<Key> {
     let (open, counts) = (sequences.len(), sequences.counts.clone());
+    let missed =
+        sequences.iter_mut().filter(|(key, sequence)| sequence.unread() == 0 && !plans.contains_key(key)).count();
     let trees = plans.values().filter(|plan| plan.round.is_some()).count();
     let mut running: Vec<(Key, &mut Sequence, Plan)> =
         sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
@@ -134,6 +136,7 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let ran = Pass { timing: Timing { begun, waited, compute: took.saturating_sub(waited), load }, counts: &counts };
     let pass = pass.map_err(VerifierError::from);
     counts.passes.add(load.rows, running.len());
+    counts.passes.miss(missed);
     let mut ended = Vec::new();
     for (segment, (key, sequence, plan)) in running.into_iter().enumerate() {
         let answered = match &pass {
@@ -205,12 +208,7 @@ pub(super) struct Timing {
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.
-fn answer(
-    sequence: &mut Sequence,
-    plan: Plan,
-    found: &Found<'_>,
-    pass: &Pass<'_>,
-) -> Result<bool, VerifierError> {
+fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, pass: &Pass<'_>) -> Result<bool, VerifierError> {
     let Some(round) = plan.round else {
         let read: Vec<usize> = (0..plan.rows.len()).collect();
         sequence.cache().keep_path(&read)?;

@@ -8,7 +8,7 @@ use espalier_model::{BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
 use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, VerifierEvent};
 use espalier_service_kit::Present;
 use espalier_speculation::{
-    Acceptance, AcceptError, CandidateTree, Committed, DrawnTree, FinishReason, LogitsError, Logprobs, Sampler, Token,
+    AcceptError, Acceptance, CandidateTree, Committed, DrawnTree, FinishReason, LogitsError, Logprobs, Sampler, Token,
     Tree, commit,
 };
 use tokio::time::Instant;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::sequences::Sequences;
-use super::{Command, Decided, Job, Key, Loaded, Opening, REPLIES_MAX, Reply, batch};
+use super::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply, batch};
 use crate::admission::Admission;
 use crate::error::VerifierError;
 use crate::status::Counts;

@@ -6,8 +6,8 @@ mod tests;
 use std::time::Duration;
 
 use espalier_proto::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
-    ServiceState, SystemStatus, TargetStatus, VerifierStatus,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
+    SystemStatus, TargetStatus, VerifierStatus,
 };
 use serde::Serialize;
 
@@ -234,6 +234,7 @@ fn passes_since(before: PassCounts, now: PassCounts) -> Option<PassCounts> {
         passes: now.passes.checked_sub(before.passes)?,
         rows: now.rows.checked_sub(before.rows)?,
         sequences: now.sequences.checked_sub(before.sequences)?,
+        missed: now.missed.checked_sub(before.missed)?,
     })
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use espalier_proto::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts,
-    ServiceState, SystemStatus, TargetStatus, VerifierStatus,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
+    SystemStatus, TargetStatus, VerifierStatus,
 };
 
 /// What so many rounds come to.
@@ -16,7 +16,7 @@ pub(super) fn counted(rounds: u64) -> RoundCounts {
 pub(super) fn system(uptime_ms: u64, rounds: u64) -> SystemStatus {
     let process = Process { uptime: Duration::from_millis(uptime_ms), resident_bytes: Some(3 << 29) };
     let sequences = Places { open: 3, max: 8 };
-    let passes = PassCounts { passes: rounds, rows: 12 * rounds, sequences: 2 * rounds };
+    let passes = PassCounts { passes: rounds, rows: 12 * rounds, sequences: 2 * rounds, missed: 0 };
     let kv = KvMemory { blocks: 32, held: 8, promised: 4, lingering: 16, block_bytes: 1 << 20 };
     let targets = vec![TargetStatus { name: "medium".to_owned(), sequences_open: 3, rounds: counted(rounds) }];
     let rounds = counted(rounds);

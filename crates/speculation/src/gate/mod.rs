@@ -15,14 +15,18 @@ use load::Load;
 use crate::rate::Sums;
 use crate::split_mix::SplitMix64;
 
-/// Rounds of each open sequence that make an epoch. Fewer measure more the passage from one way to the other, in which some
-/// draft and some rest; more put off what has to be found out, and texts end.
-const EPOCH_ROUNDS: usize = 8;
+/// Rounds of each open sequence that make an epoch, and rounds that do so at the least. Fewer measure more the passage from
+/// one way to the other, in which some draft and some rest; more put off what has to be found out, and texts end.
+const EPOCH_ROUNDS: usize = 4;
+const EPOCH_ROUNDS_MIN: usize = 16;
 
-/// What drafting is hoped to make of plain decoding before it was measured anywhere, and how sure that is, also of what is
-/// known from another load: who never tries never knows.
+/// What drafting is hoped to make of plain decoding before it was measured anywhere, and how sure that is: who never tries
+/// never knows.
 const HOPE: f64 = 1.3;
 const HOPE_SPREAD: f64 = 0.3;
+
+/// How much less sure it is, for each bucket between, what was measured at another load.
+const BUCKET_SPREAD: f64 = 0.1;
 
 /// What the other way must make of the present one for all to change over, in the draw: a drafter that rested has to read
 /// what was committed meanwhile, which no epoch shows.
@@ -135,7 +139,7 @@ impl Gate {
         self.epoch.sums.add(round.tokens as f64, round.ms);
         let load = Load::of(self.epoch.mean_open());
         // Among twice as many sequences, or half as many, what was decided for others does not hold.
-        if self.epoch.rounds >= EPOCH_ROUNDS * open || load.is_far_from(Load::of(open as f64)) {
+        if self.epoch.rounds >= EPOCH_ROUNDS_MIN.max(EPOCH_ROUNDS * open) || load.is_far_from(Load::of(open as f64)) {
             self.end_epoch(Load::of(open as f64), load);
         }
     }
@@ -184,28 +188,34 @@ impl Gate {
     /// What each way is expected to make at a load; what was not measured there follows from the nearest load where both
     /// were. None where nothing was measured at all.
     fn expected(&self, load: Load) -> Option<Expected> {
-        let now = self.epochs;
-        let ratio = self.ratio_near(load);
         let arms = self.known.iter().find(|(known, _)| *known == load).map(|(_, arms)| *arms).unwrap_or_default();
-        let [plain, draft] = [arms.plain, arms.draft].map(|belief| belief.map(|belief| belief.at(now)));
-        match (plain, draft) {
-            (Some(plain), Some(draft)) => Some(Expected { plain, draft }),
-            (Some(plain), None) => Some(Expected { plain, draft: plain.scaled(ratio, HOPE_SPREAD) }),
-            (None, Some(draft)) => Some(Expected { plain: draft.scaled(1.0 / ratio, HOPE_SPREAD), draft }),
-            (None, None) if self.known.is_empty() => None,
+        let [plain, draft] = [arms.plain, arms.draft].map(|belief| belief.map(|belief| belief.at(self.epochs)));
+        let Ratio { value, spread } = self.ratio_near(load);
+        Some(match (plain, draft) {
+            (Some(plain), Some(draft)) => Expected { plain, draft },
+            (Some(plain), None) => Expected { plain, draft: plain.scaled(value, spread) },
+            (None, Some(draft)) => Expected { plain: draft.scaled(1.0 / value, spread), draft },
+            (None, None) if self.known.is_empty() => return None,
             (None, None) => {
                 let plain = Estimate { rate: 1.0, error: 0.0 };
-                Some(Expected { plain, draft: plain.scaled(ratio, HOPE_SPREAD) })
+                Expected { plain, draft: plain.scaled(value, spread) }
             }
-        }
+        })
     }
 
     /// What drafting makes of plain decoding at the nearest load where both were measured; what is hoped for where there is
     /// none.
-    fn ratio_near(&self, load: Load) -> f64 {
-        let ratio = |arms: &Arms| Some(arms.draft?.at(0).rate / arms.plain?.at(0).rate.max(f64::MIN_POSITIVE));
+    fn ratio_near(&self, load: Load) -> Ratio {
+        let ratio = |arms: &Arms| {
+            let [plain, draft] = [arms.plain?, arms.draft?].map(|belief| belief.at(self.epochs).rate);
+            Some(draft / plain.max(f64::MIN_POSITIVE))
+        };
         let known = self.known.iter().filter_map(|(known, arms)| Some((known.distance(load), ratio(arms)?)));
-        known.min_by_key(|(distance, _)| *distance).map_or(HOPE, |(_, ratio)| ratio)
+        let nearest = known.min_by_key(|(distance, _)| *distance);
+        nearest.map_or(Ratio { value: HOPE, spread: HOPE_SPREAD }, |(distance, value)| Ratio {
+            value,
+            spread: (BUCKET_SPREAD * f64::from(distance)).min(HOPE_SPREAD),
+        })
     }
 
     /// A draw from a normal distribution: twelve uniform numbers sum to one of variance 1 and mean 6.
@@ -213,6 +223,12 @@ impl Gate {
         let sum: f64 = (0..12).map(|_| self.random.unit()).sum();
         estimate.rate + (sum - 6.0) * estimate.error
     }
+}
+
+/// What drafting makes of plain decoding, and how sure that is, as a share of it.
+struct Ratio {
+    value: f64,
+    spread: f64,
 }
 
 /// What each way is expected to make.

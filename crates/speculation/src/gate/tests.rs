@@ -49,7 +49,7 @@ impl Sequences {
 fn plain_decoding_is_measured_first_and_drafting_tried_next() {
     let mut gate = Gate::new(1);
     assert_eq!(gate.mode(), Mode::Measure);
-    for round in 0..EPOCH_ROUNDS + 1 {
+    for round in 0..EPOCH_ROUNDS_MIN + 1 {
         assert_eq!(gate.mode(), Mode::Measure, "{round}");
         gate.observe(&GateRound { drafted: false, tokens: 1, ms: 2.0, open: 1 });
     }

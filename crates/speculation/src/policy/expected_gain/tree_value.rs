@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn the_flat_part_of_a_cost_is_used_up() {
         let mut value = value(Curve::line(0.1, 0.0), Curve::knee(1.0, 0.6, 3), &[0.5, 0.4, 0.3, 0.2]);
-        assert_eq!(worth.best(), [1, 2, 3]);
+        assert_eq!(value.best(), [1, 2, 3]);
     }
 
     #[test]
