@@ -56,21 +56,21 @@ pub(crate) async fn run(system: &SystemArgs, args: &Load) -> Result<Verdict, Ben
     let found = Bench { client, args, arms, targets, questions, asked: AtomicUsize::new(0) }.run(&levels).await;
     running.stop().await?;
     let found = found?;
-
-    print(&found, args.json);
-    if let Some(path) = &args.plot {
-        report::write(path, &chart::chart(&found)?)?;
-    }
-    let answered = found.iter().all(|figures| figures.finished > 0);
-    Ok((answered && found.iter().all(Figures::is_sound)).into())
+    show(&found, args)?;
+    Ok(found.iter().all(|figures| figures.finished > 0 && figures.is_sound()).into())
 }
 
-fn print(found: &[Figures], json: bool) {
-    if json {
+/// Prints what was found, and plots it if that is wanted.
+fn show(found: &[Figures], args: &Load) -> Result<(), BenchError> {
+    if args.json {
         found.iter().for_each(report::json);
     } else {
         tables::print(found);
     }
+    if let Some(path) = &args.plot {
+        report::write(path, &chart::chart(found)?)?;
+    }
+    Ok(())
 }
 
 /// What is asked for: rates, or else numbers of requests at once.

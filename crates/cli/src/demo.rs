@@ -27,6 +27,18 @@ const PAIR_TIME_MAX: Duration = Duration::from_secs(14);
 /// The least speed-up that is worth having; below it, the reason is told.
 const GAIN_MIN: f64 = 1.05;
 
+const HEADER: [&str; 9] = [
+    "target",
+    "drafter",
+    "tokens",
+    "rounds",
+    "tau",
+    "tokens/s",
+    "plain tokens/s",
+    "speed-up",
+    "identical to plain decoding",
+];
+
 /// Who answers and who drafts.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
@@ -99,17 +111,6 @@ fn print(compared: &[Comparison]) {
 }
 
 fn table(compared: &[Comparison]) -> comfy_table::Table {
-    let header = [
-        "target",
-        "drafter",
-        "tokens",
-        "rounds",
-        "tau",
-        "tokens/s",
-        "plain tokens/s",
-        "speed-up",
-        "identical to plain decoding",
-    ];
     let row = |pair: &Comparison| {
         vec![
             pair.target.clone(),
@@ -123,7 +124,7 @@ fn table(compared: &[Comparison]) -> comfy_table::Table {
             report::yes(pair.identical()),
         ]
     };
-    report::table(&header, compared.iter().map(row))
+    report::table(&HEADER, compared.iter().map(row))
 }
 
 /// One sentence: what a round's parts cost here next to a plain step.

@@ -109,7 +109,12 @@ fn compare(folder: &Path, work: &mut Workspace, checked: &mut Checked) -> Result
     if hidden_max_abs > HIDDEN_TOLERANCE {
         return Ok(Some(format!("hidden states differ by up to {hidden_max_abs:.1e}")));
     }
-    let text = greedy(&decoder, work, &golden.prompt_ids, golden.greedy_ids.len())?;
+    compare_text(&decoder, work, &golden)
+}
+
+/// From which token on the greedy text differs, if it does.
+fn compare_text(decoder: &Decoder, work: &mut Workspace, golden: &Golden) -> Result<Option<String>, ModelError> {
+    let text = greedy(decoder, work, &golden.prompt_ids, golden.greedy_ids.len())?;
     let place = text.iter().zip(&golden.greedy_ids).position(|(a, b)| a != b);
     Ok(place.or((text.len() != golden.greedy_ids.len()).then_some(text.len())).map(|place| {
         format!("the greedy text differs from token {place} on: {text:?} instead of {:?}", golden.greedy_ids)

@@ -52,6 +52,23 @@ impl Asking {
         (self.heard)();
         Some(outcome)
     }
+
+    /// One client: sends the turn's next request until there is none; `begun` is let go with its first token.
+    async fn over_and_over(&self, next: &AtomicUsize, begun: oneshot::Sender<Infallible>) -> Vec<Outcome> {
+        let (mut begun, mut outcomes) = (Some(begun), Vec::new());
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= self.requests {
+                return outcomes;
+            }
+            let outcome = self.ask(i, Instant::now(), || drop(begun.take())).await;
+            drop(begun.take());
+            if let Some(Outcome::Refused { hint, .. }) = outcome {
+                sleep(hint.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)).await;
+            }
+            outcomes.extend(outcome);
+        }
+    }
 }
 
 /// Clients of which each asks again as soon as it has its answer, or as long after a refusal as it was told.
@@ -71,19 +88,7 @@ pub(super) async fn closed(asking: Arc<Asking>, clients: usize) -> Result<Vec<Ou
                 // It tells by letting go.
                 let _ = before.await;
             }
-            let (mut begun, mut outcomes) = (Some(begun), Vec::new());
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= asking.requests {
-                    return outcomes;
-                }
-                let outcome = asking.ask(i, Instant::now(), || drop(begun.take())).await;
-                drop(begun.take());
-                if let Some(Outcome::Refused { hint, .. }) = outcome {
-                    sleep(hint.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)).await;
-                }
-                outcomes.extend(outcome);
-            }
+            asking.over_and_over(&next, begun).await
         });
     }
     all(working).await

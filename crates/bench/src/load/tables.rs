@@ -32,6 +32,11 @@ pub(super) fn print(found: &[Figures]) {
             );
         }
     }
+    print_unanswered(found);
+}
+
+/// Prints what was refused, came late or failed.
+fn print_unanswered(found: &[Figures]) {
     for refused in found.iter().filter(|figures| figures.refused > 0) {
         let (name, spread) = (name(refused), spread(refused.refusal_ms.as_ref()));
         anstream::println!(

@@ -57,6 +57,22 @@ impl Asking {
         self.bar.inc(1);
         Some((fate, Ending::new(called, expected, begun.elapsed())))
     }
+
+    /// One client: asks for the next sequence until there is none.
+    async fn over_and_over(&self, client: &Client, next: &AtomicUsize) -> Vec<(Fate, Ending)> {
+        let mut endings = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= self.sequences {
+                return endings;
+            }
+            let Some((fate, ending)) = self.ask(client, i).await else { return endings };
+            if let Ending::Refused { hint: Some(hint), .. } = ending {
+                sleep(hint.min(PAUSE_MAX)).await;
+            }
+            endings.push((fate, ending));
+        }
+    }
 }
 
 /// All sequences, by so many clients, each asking again as soon as it is done, or as long after a refusal as it was told.
@@ -66,20 +82,7 @@ pub(super) async fn all(asking: Arc<Asking>, clients: usize) -> Result<Vec<(Fate
     for number in 0..clients {
         let client = named(&asking.client, number)?;
         let (asking, next) = (Arc::clone(&asking), Arc::clone(&next));
-        working.spawn(async move {
-            let mut endings = Vec::new();
-            loop {
-                let i = next.fetch_add(1, Ordering::Relaxed);
-                if i >= asking.sequences {
-                    return endings;
-                }
-                let Some((fate, ending)) = asking.ask(&client, i).await else { return endings };
-                if let Ending::Refused { hint: Some(hint), .. } = ending {
-                    sleep(hint.min(PAUSE_MAX)).await;
-                }
-                endings.push((fate, ending));
-            }
-        });
+        working.spawn(async move { asking.over_and_over(&client, &next).await });
     }
     let mut endings = Vec::with_capacity(asking.sequences);
     while let Some(done) = working.join_next().await {

@@ -58,14 +58,8 @@ impl Report {
     /// Sums up how sequences ended; the blocks of `before` are those of a system that nobody has asked anything.
     pub(super) fn new(endings: &[(Fate, Ending)], took: Duration, before: &Held, after: &Held) -> Self {
         let count = |of: fn(&Ending) -> bool| endings.iter().filter(|(_, ending)| of(ending)).count();
-        let mut objections = endings.iter().filter_map(|(fate, ending)| ending.objection(*fate));
-        let objection = objections.next();
-        let refusals = || {
-            endings.iter().filter_map(|(_, ending)| match ending {
-                Ending::Refused { after, .. } => Some(1e3 * after.as_secs_f64()),
-                _ => None,
-            })
-        };
+        let objections: Vec<String> = endings.iter().filter_map(|(fate, ending)| ending.objection(*fate)).collect();
+        let refusals_ms = refusals_ms(endings);
         Self {
             sequences: endings.len(),
             finished: count(|ending| matches!(ending, Ending::Finished { .. })),
@@ -73,11 +67,11 @@ impl Report {
             late: count(|ending| matches!(ending, Ending::Late)),
             refused: count(|ending| matches!(ending, Ending::Refused { .. })),
             refused_by_gateway: count(|ending| matches!(ending, Ending::Refused { by: Party::Gateway, .. })),
-            improper: objections.count() + usize::from(objection.is_some()),
-            objection,
+            improper: objections.len(),
+            objection: objections.into_iter().next(),
             seconds: took.as_secs_f64(),
-            refusal_ms: Spread::of(refusals()),
-            refusal_ms_max: refusals().reduce(f64::max),
+            refusal_ms: Spread::of(refusals_ms.iter().copied()),
+            refusal_ms_max: refusals_ms.into_iter().reduce(f64::max),
             tasks_before: before.level.tasks,
             tasks_after: after.level.tasks,
             requests_left: after.level.requests,
@@ -147,4 +141,13 @@ impl Report {
             anstream::println!("{} {words}", mark(good));
         }
     }
+}
+
+/// How long each refusal took.
+fn refusals_ms(endings: &[(Fate, Ending)]) -> Vec<f64> {
+    let refusal = |ending: &Ending| match ending {
+        Ending::Refused { after, .. } => Some(1e3 * after.as_secs_f64()),
+        _ => None,
+    };
+    endings.iter().filter_map(|(_, ending)| refusal(ending)).collect()
 }

@@ -173,16 +173,6 @@ impl Work {
         let passes = interval.and(before).and_then(|before| passes_since(before.passes, now.passes));
         let of_pass = |count: fn(PassCounts) -> u64| passes.and_then(|passes| ratio(count(passes), passes.passes));
         let KvMemory { blocks, held, promised, lingering, block_bytes } = now.kv;
-        let for_target = |target: &TargetStatus| {
-            let earlier = before.and_then(|before| before.targets.iter().find(|earlier| earlier.name == target.name));
-            // A target that is new has had no rounds before.
-            let earlier = before.map(|_| earlier.map_or_else(RoundCounts::default, |earlier| earlier.rounds));
-            ForTarget {
-                name: target.name.clone(),
-                sequences: target.sequences_open,
-                pace: Pace::between(interval, earlier, target.rounds),
-            }
-        };
         Self {
             uptime_s: now.process.uptime.as_secs_f64(),
             resident_bytes: now.process.resident_bytes,
@@ -193,8 +183,18 @@ impl Work {
             rows: of_pass(|passes| passes.rows),
             shared_by: of_pass(|passes| passes.sequences),
             kv: Kv { blocks, held, promised, lingering, block_bytes },
-            targets: now.targets.iter().map(for_target).collect(),
+            targets: now.targets.iter().map(|target| ForTarget::between(interval, before, target)).collect(),
         }
+    }
+}
+
+impl ForTarget {
+    fn between(interval: Option<Duration>, before: Option<&Told<'_>>, now: &TargetStatus) -> Self {
+        let earlier = before.and_then(|before| before.targets.iter().find(|earlier| earlier.name == now.name));
+        // A target that is new has had no rounds before.
+        let earlier = before.map(|_| earlier.map_or_else(RoundCounts::default, |earlier| earlier.rounds));
+        let pace = Pace::between(interval, earlier, now.rounds);
+        Self { name: now.name.clone(), sequences: now.sequences_open, pace }
     }
 }
 

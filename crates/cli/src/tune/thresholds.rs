@@ -89,16 +89,14 @@ pub(crate) async fn run(system: &SystemArgs, args: &Thresholds) -> Result<Verdic
     let plan = Plan::new(&[&args.target], &[choice], system)?;
     let target = plan.targets().into_iter().next().unwrap_or_default();
     let running = start(plan).await?;
-    let bench = Bench { system: &running, target, drafter, decoding, prompts, repeats: args.repeats.get() };
-    let (target, drafter) = (bench.target.clone(), bench.drafter.clone());
-    let searched = search(&bench, descent).await;
-    drop(bench);
+    let (names, repeats) = ((target.clone(), drafter.clone()), args.repeats.get());
+    let searched = search(&Bench { system: &running, target, drafter, decoding, prompts, repeats }, descent).await;
     running.stop().await?;
-    let (best, settings) = searched?;
+    let ((target, drafter), (best, settings)) = (names, searched?);
 
     if let Some(path) = &args.out {
         profiles.set(&target, &drafter, best.clone());
-        write(path, &profiles)?;
+        report::write(path, &profiles.to_json())?;
     }
     print(&settings, &Found { target: &target, drafter: &drafter, thresholds: best.thresholds() }, args.json);
     let same = settings.iter().flat_map(|setting| &setting.measured).all(|measured| measured.different == 0);
@@ -116,10 +114,6 @@ fn exits(choice: &DrafterChoice) -> Result<usize, CliError> {
 /// The profiles that a file holds already; none where there is no file.
 fn known(path: &Path) -> Result<Profiles, CliError> {
     if path.exists() { Ok(Profiles::read(path)?) } else { Ok(Profiles::default()) }
-}
-
-fn write(path: &Path, profiles: &Profiles) -> Result<(), CliError> {
-    Ok(report::write(path, &profiles.to_json())?)
 }
 
 /// Searches under a bar that shows the time left.
