@@ -11,6 +11,7 @@ mod arms;
 mod chart;
 mod drive;
 mod figures;
+mod filled;
 mod level;
 mod memory;
 mod outcome;
@@ -30,6 +31,7 @@ use indicatif::ProgressBar;
 use self::arms::{Arm, Compared, EACH, SHARED};
 use self::drive::{Asking, Question};
 use self::figures::{Figures, Turn};
+use self::filled::Filled;
 use self::level::{Level, arrivals};
 use self::outcome::Text;
 use crate::error::BenchError;
@@ -204,6 +206,7 @@ impl Bench<'_> {
             heard: Box::new(move || heard.inc(1)),
         });
         memory::forget();
+        let before = Filled::read(&self.client).await?;
         let begun = Instant::now();
         let outcomes = match level {
             Level::Concurrency(clients) => drive::closed(asking, clients).await?,
@@ -213,7 +216,9 @@ impl Bench<'_> {
                 drive::open(asking, arrivals(rate, requests, seed)).await?
             }
         };
-        Ok(Turn { outcomes, took: begun.elapsed(), peak_bytes: memory::peak_bytes() })
+        let took = begun.elapsed();
+        let filled = Filled::read(&self.client).await?.since(before);
+        Ok(Turn { outcomes, took, filled, peak_bytes: memory::peak_bytes() })
     }
 
     /// Requests of a turn.

@@ -6,6 +6,7 @@ use espalier_proto::SpeculationSummary;
 use serde::Serialize;
 
 use super::arms::Arm;
+use super::filled::Filled;
 use super::level::Level;
 use super::outcome::{Finished, Outcome};
 use crate::statistics::{Spread, median_interval};
@@ -16,6 +17,7 @@ pub(super) struct Turn {
     pub(super) outcomes: Vec<Outcome>,
     /// From the first request to the end of the last answer.
     pub(super) took: Duration,
+    pub(super) filled: Filled,
     pub(super) peak_bytes: Option<u64>,
 }
 
@@ -70,6 +72,8 @@ pub(super) struct Figures {
     pub(super) nodes: Option<f64>,
     /// Sequences that were in a target's forward pass at once, on average over the whole time.
     pub(super) verifying: Option<f64>,
+    /// Of the open sequences past their prompt, the share that a pass held.
+    pub(super) filled: Option<f64>,
     pub(super) first_token_ms: Option<Spread>,
     pub(super) token_ms: Option<Spread>,
     pub(super) refusal_ms: Option<Spread>,
@@ -155,6 +159,7 @@ impl Figures {
             tau: a_round(self.tokens as f64),
             nodes: a_round(count(|sums| sums.verified)),
             verifying: (self.seconds > 0.0).then(|| verify / (1e3 * self.seconds)),
+            filled: Filled::share(turns.iter().map(|turn| turn.filled)),
             first_token_ms: Spread::of(finished().map(|one| ms(one.first))),
             token_ms: Spread::of(finished().filter_map(token_ms)),
             refusal_ms: Spread::of(refusals),
@@ -222,7 +227,8 @@ mod tests {
     }
 
     fn turn(outcomes: Vec<Outcome>, millis: u64, peak: u64) -> Turn {
-        Turn { outcomes, took: Duration::from_millis(millis), peak_bytes: Some(peak) }
+        let filled = Filled::default();
+        Turn { outcomes, took: Duration::from_millis(millis), filled, peak_bytes: Some(peak) }
     }
 
     fn arm() -> Arm {

@@ -18,7 +18,8 @@ const SEEN: [&str; 9] = [
     "same text",
 ];
 
-const SPENT: [&str; 8] = ["", "tau", "nodes", "draft (ms)", "verify (ms)", "wait (ms)", "verifying", "peak (MiB)"];
+const SPENT: [&str; 9] =
+    ["", "tau", "nodes", "draft (ms)", "verify (ms)", "wait (ms)", "verifying", "in a pass", "peak (MiB)"];
 
 /// Prints all that was found; the figures of one level follow each other.
 pub(super) fn print(found: &[Figures]) {
@@ -79,7 +80,11 @@ fn spent(found: &[Figures]) -> Table {
         let times = [figures.draft_ms, figures.verify_ms, figures.wait_ms].map(|ms| figure(ms, 2));
         let peak = figures.peak_bytes.map(|bytes| bytes as f64 / f64::from(1 << 20));
         let sizes = [name(figures), figure(figures.tau, 2), figure(figures.nodes, 1)];
-        sizes.into_iter().chain(times).chain([figure(figures.verifying, 1), figure(peak, 0)]).collect()
+        sizes
+            .into_iter()
+            .chain(times)
+            .chain([figure(figures.verifying, 1), figure(figures.filled, 2), figure(peak, 0)])
+            .collect()
     };
     table(&SPENT, found.iter().map(row))
 }
