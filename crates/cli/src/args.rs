@@ -308,6 +308,11 @@ pub(crate) enum Bench {
     /// otherwise than it should, or a block, a place, a task or more than 5 % of memory is held that was not before, the
     /// exit code is 1.
     Soak(Soak),
+    /// Two builds of this program in turns: kernels, one request at a time, drafters and load.
+    ///
+    /// `just perf COMMIT` builds the other one. A ratio is the median of the turns' ratios of speeds; above 1 the new build is
+    /// faster. Its interval holds the true one in 95 of 100 cases: if it holds 1, nothing is proved.
+    Perf(crate::bench::perf::Perf),
 }
 
 #[derive(Debug, clap::Args)]

@@ -79,6 +79,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Vectors(#[from] crate::vectors::VectorsError),
     #[error(transparent)]
+    Perf(#[from] crate::bench::perf::PerfError),
+    #[error(transparent)]
     Config(#[from] ConfigError),
     #[error(transparent)]
     Shutdown(#[from] ShutdownError),

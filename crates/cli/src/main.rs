@@ -93,6 +93,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Bench(Bench::Policies(policies))) => block_on(bench::policies::run(&args.system, &policies)),
         Some(Command::Bench(Bench::Load(load))) => block_on(bench::load::run(&args.system, &load)),
         Some(Command::Bench(Bench::Soak(soak))) => block_on(bench::soak::run(&args.system, &soak)),
+        Some(Command::Bench(Bench::Perf(perf))) => Ok(bench::perf::run(&args.system, &perf)?),
         Some(Command::Bench(Bench::Calibration(calibration))) => bench::calibration::run(&args.system, &calibration),
     }
 }

@@ -1,8 +1,8 @@
 //! What README.md, deploy/README.md and docs/*.md show is true: their commands exist and those that can be run are run.
 //!
-//! Every code block is fenced and says what it is: `text`, `sh`, `python`. The word `no-run` beside it marks a block that
-//! needs what this repository lacks (a large checkpoint, a data set) or takes too long; its commands are still parsed by
-//! the real parsers. Run with `--nocapture` to see what was run and what was not.
+//! Every code block is fenced and says what it is: `text`, `sh`, `python`. The word `no-run` beside it marks a block
+//! that needs what this repository lacks (a large checkpoint, a data set) or takes too long; its commands are still
+//! parsed by the real parsers. Run with `--nocapture` to see what was run and what was not.
 #![allow(clippy::unwrap_used)]
 
 mod check;

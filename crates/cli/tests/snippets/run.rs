@@ -20,8 +20,8 @@ const PORTS: [&str; 3] = ["--port", "--verifier-port", "--drafter-port"];
 /// Who drafts is chosen when a system is started: commands with one of these start their own.
 const OWN_SYSTEM: [&str; 2] = ["--drafter", "--predictor"];
 
-/// Runs a command. False where it is none that is run here: of cargo's, some would take too long, and one would run this
-/// test.
+/// Runs a command. False where it is none that is run here: of cargo's, some would take too long, and one would run
+/// this test.
 pub(crate) fn run(command: &Command, stage: &Stage) -> Result<bool, String> {
     if command.program() != "espalier" {
         return Ok(false);

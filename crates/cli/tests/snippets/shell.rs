@@ -1,5 +1,5 @@
-//! The commands of a shell snippet. Only what the pages need is understood: one command a line, continued lines, quotes,
-//! comments, and `&` at the end.
+//! The commands of a shell snippet. Only what the pages need is understood: one command a line, continued lines,
+//! quotes, comments, and `&` at the end.
 
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
