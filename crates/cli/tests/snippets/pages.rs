@@ -66,3 +66,47 @@ fn every_flag_of_a_service_has_its_line() {
         }
     }
 }
+
+/// The cells of the rows of `docs/algorithms.md` that begin with a file of the gate or of the cost model.
+fn tuned() -> Vec<[String; 3]> {
+    let page = Page::read("docs/algorithms.md");
+    let rows = page.text.lines().filter(|line| line.starts_with("| `gate/") || line.starts_with("| `cost/"));
+    rows.map(|row| [1, 2, 3].map(|cell| row.split('|').nth(cell).unwrap().trim().replace('`', ""))).collect()
+}
+
+/// The sources of the gate and of the cost model, by their names in the table.
+fn tuned_sources() -> Vec<(String, String)> {
+    let of = |folder: &str| {
+        let entries = std::fs::read_dir(root().join("crates/speculation/src").join(folder)).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path()).filter(|path| !path.ends_with("tests.rs"));
+        let named = |path: std::path::PathBuf| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            (format!("{folder}/{name}"), std::fs::read_to_string(&path).unwrap())
+        };
+        paths.map(named).collect::<Vec<_>>()
+    };
+    [of("gate"), of("cost")].concat()
+}
+
+/// The name and the value of a constant that a line declares.
+fn constant(line: &str) -> Option<[&str; 2]> {
+    let line = line.trim_start_matches("pub(super) ").trim_start_matches("pub ").strip_prefix("const ")?;
+    let (name, value) = (line.split(':').next()?, line.split(" = ").nth(1)?.trim_end_matches(';'));
+    Some([name, if name == "SIZES" { "16 sizes" } else { value }])
+}
+
+#[test]
+fn the_tuned_numbers_are_those_of_the_code() {
+    /// Follow from `SIZES`.
+    const DERIVED: [&str; 4] = ["POINTS", "PARTS", "FACTOR", "OWN"];
+    let mut declared = Vec::new();
+    for (file, code) in tuned_sources() {
+        let constants = code.lines().filter_map(constant).filter(|[name, _]| !DERIVED.contains(name));
+        declared.extend(constants.map(|[name, value]| [file.clone(), name.to_owned(), value.to_owned()]));
+    }
+    let mut told = tuned();
+    declared.sort();
+    told.sort();
+    assert_eq!(declared, told, "of the code, and of docs/algorithms.md");
+    assert!(Page::read("docs/algorithms.md").text.contains(&format!("There are {}, ", told.len())));
+}
