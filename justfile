@@ -43,6 +43,24 @@ bench-kernels *args:
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}
 
+# Measures this tree against the commit BASE, both built here, in turns: about 10 minutes after the builds.
+perf base turns="9" prompts="models/medium/greedy.jsonl" *args:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    commit=$(git rev-parse --verify "{{ base }}^{commit}")
+    tree="target/perf/$commit"
+    git worktree prune
+    [ -e "$tree" ] || git worktree add --detach "$tree" "$commit"
+    # Both share what they depend on, so the base takes little longer to build than its own crates.
+    build() {
+        cargo install --locked --force --no-track --path "$1/crates/cli" --root "target/perf/$2" \
+            --target-dir "${CARGO_TARGET_DIR:-$PWD/target}"
+    }
+    build "$tree" base
+    build . new
+    target/perf/new/bin/espalier bench perf target/perf/base/bin/espalier --turns {{ turns }} \
+        --prompts {{ prompts }} --models models --profiles models/profiles.json {{ args }}
+
 # Sends 10 000 sequences, most of which are cut off, and sees to it that nothing of them is left.
 soak prompts="models/small/greedy.jsonl" *args:
     cargo run --release -- bench soak --prompts {{ prompts }} {{ args }}

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// What a sequence begins with: more than rounds are ever under way at once, so who reads at once waits for no grant.
+/// What a sequence begins with: more rounds than are under way before one was measured, so who reads at once waits for no
+/// grant.
 const FIRST: usize = 8;
 
 /// What a client is left with that does not keep up.
@@ -70,7 +71,7 @@ mod tests {
         for _ in 0..100 {
             window.read(AT_ONCE, AT_ONCE);
             window.top_up();
-            // A proposer that looks ahead has four rounds under way, which are granted already.
+            // A sequence at rest begins with credit for four rounds, which are granted already.
             assert!(window.granted > window.size / 2 && window.granted > 4, "{window:?}");
         }
         assert_eq!(window.size, MAX);

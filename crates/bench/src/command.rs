@@ -9,6 +9,7 @@ use crate::decode::{self, Decode};
 use crate::error::BenchError;
 use crate::kernels::{self, Kernels};
 use crate::load::{self, Load};
+use crate::perf::{self, Perf};
 use crate::policies::{self, Policies};
 use crate::soak::{self, Soak};
 
@@ -36,6 +37,11 @@ pub enum Bench {
     /// otherwise than it should, or a block, a place, a task or more than 5 % of memory is held that was not before, the
     /// exit code is 1.
     Soak(Soak),
+    /// Two builds of this program in turns: kernels, one request at a time, drafters and load.
+    ///
+    /// `just perf COMMIT` builds the other one. A ratio is the median of the turns' ratios of speeds; above 1 the new build is
+    /// faster. Its interval holds the true one in 95 of 100 cases: if it holds 1, nothing is proved.
+    Perf(Perf),
 }
 
 /// Runs one of them.
@@ -50,5 +56,6 @@ pub async fn run(system: &SystemArgs, bench: &Bench) -> Result<Verdict, BenchErr
         Bench::Calibration(args) => calibration::run(system, args),
         Bench::Load(args) => load::run(system, args).await,
         Bench::Soak(args) => soak::run(system, args).await,
+        Bench::Perf(args) => perf::run(system, args),
     }
 }

@@ -7,6 +7,7 @@ use espalier_model::ModelError;
 use espalier_speculation::LogitsError;
 use espalier_text::TextError;
 
+use crate::perf::PerfError;
 use crate::plot::PlotError;
 
 /// Why a measurement did not come to its end.
@@ -55,6 +56,9 @@ pub enum BenchError {
     /// A plot cannot be drawn.
     #[error("the plot cannot be drawn")]
     Plot(#[from] PlotError),
+    /// Two builds cannot be compared.
+    #[error(transparent)]
+    Perf(#[from] PerfError),
 }
 
 impl BenchError {
@@ -68,7 +72,7 @@ impl BenchError {
             | Self::Command(_) => true,
             Self::Local(error) => error.is_of_the_request(),
             Self::Client(error) => error.is_of_the_request(),
-            Self::Model(_) | Self::Text(_) | Self::Logits(_) | Self::Plot(_) => false,
+            Self::Model(_) | Self::Text(_) | Self::Logits(_) | Self::Plot(_) | Self::Perf(_) => false,
         }
     }
 }
