@@ -127,7 +127,7 @@ fn json_output_says_all_there_is_to_say() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
-    let (drafted, plain) = (ask(&["--policy", "constant,k=3"]), ask(&["--no-speculation"]));
+    let (drafted, plain) = (ask(&["--policy", "constant,k=3,gate=off"]), ask(&["--no-speculation"]));
     assert_eq!(drafted.len(), 2);
     for (drafted, plain) in drafted.iter().zip(&plain) {
         for key in ["target", "drafter", "policy", "finish_reason", "text"] {

@@ -15,6 +15,9 @@ use super::robust::{FADE, HICCUP, LEAST_MS};
 const SIZES: [usize; POINTS] = [0, 1, 2, 3, 4, 6, 8, 11, 15, 19, 23, 31, 47, 63, 127, 255];
 const POINTS: usize = 16;
 
+/// Most nodes of a step that is learnt from: more are a prompt's, not a tree's.
+pub(super) const NODES_MAX: usize = SIZES[POINTS - 1] + 1;
+
 /// The parts in their order: the factor, and each size's own.
 const PARTS: usize = POINTS + 1;
 type Parts = [f64; PARTS];

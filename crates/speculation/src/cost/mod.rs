@@ -11,7 +11,7 @@ mod robust;
 use std::time::Duration;
 
 pub use curve::{CURVE_POINTS_MAX, Curve};
-use fit::Fit;
+use fit::{Fit, NODES_MAX};
 use load::Load;
 pub use load::PassLoad;
 use overhead::Overhead;
@@ -57,9 +57,6 @@ impl Costs {
         self.level_ms / self.verification_ms
     }
 }
-
-/// Most nodes of a step that is learnt from: more are a prompt's, not a tree's.
-const NODES_MAX: usize = 256;
 
 /// What a round takes besides draft levels and the verification's own computing, in milliseconds, until it is measured.
 const OVERHEAD_MS: f64 = 0.2;
