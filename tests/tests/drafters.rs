@@ -95,7 +95,8 @@ async fn gives_the_plain_text(client: &Client, drafter: &str) {
         let request = ask(TARGET, drafter, sampling);
         let plain = GenerationRequest { speculate: false, drafter: None, ..request.clone() };
         let plain = answer(client, plain).await;
-        let by_policy = |policy: &&str| GenerationRequest { policy: Some((*policy).to_owned()), ..request.clone() };
+        let by_policy =
+            |policy: &&str| GenerationRequest { policy: Some(format!("{policy},gate=off")), ..request.clone() };
         let drafted = join_all(POLICIES.iter().map(by_policy).map(|request| answer(client, request))).await;
         for answer in &drafted {
             let what = format!("{:?}", answer.completion.speculation);
@@ -138,8 +139,10 @@ fn exits_of_small(folder: &Path) -> DrafterConfig {
 async fn with_thresholds(system: &System, thresholds: Option<&str>) -> Answer {
     let json = thresholds.map_or_else(|| "{}".to_owned(), |list| format!(r#"{{"{TARGET}": {{"sorted": [{list}]}}}}"#));
     let gateway = system.side_gateway(Profiles::parse(&json).unwrap()).await.unwrap();
-    let request =
-        GenerationRequest { policy: Some("constant,k=4".to_owned()), ..ask(TARGET, "sorted", sampling(0.0, 0)) };
+    let request = GenerationRequest {
+        policy: Some("constant,k=4,gate=off".to_owned()),
+        ..ask(TARGET, "sorted", sampling(0.0, 0))
+    };
     answer(&Client::new(gateway.url()).unwrap(), request).await
 }
 

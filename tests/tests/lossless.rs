@@ -137,8 +137,10 @@ async fn a_seed_reproduces_text_and_statistics() {
     let client = client(&system);
     let (prompt, _) = prompts("small").remove(1);
     for policy in REPRODUCIBLE {
-        let asked =
-            GenerationRequest { policy: Some(policy.to_owned()), ..request("small", &prompt, 40, sampling(0.8, 5)) };
+        let asked = GenerationRequest {
+            policy: Some(format!("{policy},gate=off")),
+            ..request("small", &prompt, 40, sampling(0.8, 5))
+        };
         let (once, again) = (answer(&client, asked.clone()).await, answer(&client, asked).await);
         assert_eq!(once.ids(), again.ids(), "{policy}");
         let counts = |answer: &Answer| {
@@ -159,7 +161,7 @@ async fn stop_tokens_cut_accepted_runs_exactly() {
     for stop in greedy[2..20].iter().copied() {
         let asked = GenerationRequest {
             stop_tokens: vec![stop],
-            policy: Some("constant,k=8".to_owned()),
+            policy: Some("constant,k=8,gate=off".to_owned()),
             ..request("medium", &prompt, 64, sampling(0.0, 0))
         };
         let cut = answer(&client, asked).await;

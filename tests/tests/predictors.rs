@@ -114,7 +114,7 @@ async fn a_predictor_decides_how_long_chains_get_and_changes_no_text() {
     let ask = async |drafter: &str, policy: &str, (temperature, hoped): (f64, u64)| {
         let request = request(TARGET, &prompt, TOKENS, sampling(temperature, 7));
         let plain = answer(&client, GenerationRequest { speculate: false, ..request.clone() }).await;
-        let policy = Some(policy.replace("HOPED", &hoped.to_string()));
+        let policy = Some(format!("{},gate=off", policy.replace("HOPED", &hoped.to_string())));
         let request = GenerationRequest { drafter: Some(drafter.to_owned()), policy, ..request };
         let drafted = answer(&client, request).await;
         let speculation = &drafted.completion.speculation;

@@ -153,7 +153,7 @@ async fn stop_strings_cut_accepted_runs_exactly() {
     let client = client(&system);
     let (prompt, greedy) = prompts("medium").remove(1);
     let asked = GenerationRequest {
-        policy: Some("constant,k=8".to_owned()),
+        policy: Some("constant,k=8,gate=off".to_owned()),
         ..request("medium", &prompt, greedy.len().min(32), sampling(0.0, 0))
     };
     let whole = Whole::of(&rounds(&client, asked.clone()).await);

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use super::Curve;
+use super::robust::{FADE, HICCUP, LEAST_MS};
 
 /// Sizes whose cost is tracked.
 const SIZES: [usize; POINTS] = [0, 1, 2, 3, 4, 6, 8, 11, 15, 19, 23, 31, 47, 63, 127, 255];
@@ -20,12 +21,10 @@ type Parts = [f64; PARTS];
 const FACTOR: usize = 0;
 const OWN: usize = 1;
 
-/// Uncertainty of the factor.
-const FACTOR_SPREAD: f64 = 1.0;
-
-/// Uncertainty of a size's own part where the shape was measured, and where it was guessed.
-const OWN_SPREAD_MEASURED: f64 = 0.1;
-const OWN_SPREAD_GUESSED: f64 = 1.0;
+/// Uncertainty of the factor, and of a size's own part where the shape was guessed, as a share of it; and of a size's own
+/// part where the shape was measured.
+const GUESSED_SPREAD: f64 = 1.0;
+const MEASURED_SPREAD: f64 = 0.1;
 
 /// How fast sizes become strangers: those of twice the size share a third of their own part.
 const STRANGENESS: f64 = 1.5;
@@ -37,22 +36,8 @@ const OWN_DRIFT: f64 = 3e-3;
 /// Jitter of a measurement, as a share of it.
 const JITTER: f64 = 0.15;
 
-/// Deviations beyond so many times the usual are cut to that: the machine hiccups now and then.
-/// Two in a row are a change, and what was learnt so far counts little.
-const HICCUP: f64 = 3.0;
-
-/// Share of the certainty that such a change takes away.
+/// Two hiccups in a row are a change, which takes this share of the certainty away.
 const UPSET: f64 = 0.2;
-
-/// Share of its weight that a measurement loses in the mean when a new one arrives.
-const FADE: f64 = 0.08;
-
-/// Share of its way back that the mean drifts with every few plain rounds, while nothing is measured: little enough that
-/// at most one round in sixteen is spent on finding out again that the mean was right.
-const REST: f64 = 0.035;
-
-/// No step is free, whatever a coarse clock says.
-const LEAST_MS: f64 = 1e-3;
 
 /// A running fit of one cost; old measurements fade.
 #[derive(Debug, Clone)]
@@ -110,7 +95,7 @@ impl Fit {
     /// spoke against it.
     pub(super) fn rest(&mut self) {
         if self.measured {
-            self.mean_ms += (self.prior.at(1) - self.mean_ms) * REST;
+            self.mean_ms += (self.prior.at(1) - self.mean_ms) * FADE;
         }
     }
 
@@ -182,9 +167,9 @@ impl Fit {
 
     /// Covariance of two parts before anything is measured.
     fn prior_covariance(&self, i: usize, j: usize) -> f64 {
-        let own = if self.measured { OWN_SPREAD_MEASURED } else { OWN_SPREAD_GUESSED };
+        let own = if self.measured { MEASURED_SPREAD } else { GUESSED_SPREAD };
         match (i.min(j), i.max(j)) {
-            (FACTOR, FACTOR) => FACTOR_SPREAD.powi(2),
+            (FACTOR, FACTOR) => GUESSED_SPREAD.powi(2),
             (OWN.., _) => own.powi(2) * kinship(SIZES[i - OWN], SIZES[j - OWN]),
             _ => 0.0,
         }

@@ -1,7 +1,6 @@
 //! What other sequences have to do with the time of a round.
 
-/// Share of its weight that a measurement loses in the mean when a new one arrives.
-const FADE: f64 = 0.06;
+use super::robust::FADE;
 
 /// With whom a round shared the target's forward pass. All 0 where that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

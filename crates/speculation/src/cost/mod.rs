@@ -6,6 +6,7 @@ mod curve;
 mod fit;
 mod load;
 mod overhead;
+mod robust;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use fit::Fit;
 use load::Load;
 pub use load::PassLoad;
 use overhead::Overhead;
+use robust::HICCUP;
 
 /// A snapshot of what a round costs now; all times in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,9 +60,6 @@ impl Costs {
 
 /// Most nodes of a step that is learnt from: more are a prompt's, not a tree's.
 const NODES_MAX: usize = 256;
-
-/// How many times the time of its round's other levels one may count at the most.
-const HICCUP: u32 = 3;
 
 /// What a round takes besides draft levels and the verification's own computing, in milliseconds, until it is measured.
 const OVERHEAD_MS: f64 = 0.2;
@@ -152,7 +151,7 @@ impl CostModel {
         for same in levels.chunk_by(|a, b| a.0 == b.0) {
             let (nodes, middle) = same[(same.len() - 1) / 2];
             if nodes <= NODES_MAX {
-                let sum: Duration = same.iter().map(|level| level.1.min(middle * HICCUP)).sum();
+                let sum: Duration = same.iter().map(|level| level.1.min(middle.mul_f64(HICCUP))).sum();
                 self.level.add(nodes, sum / same.len() as u32);
             }
         }

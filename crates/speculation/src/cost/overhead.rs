@@ -1,18 +1,7 @@
 //! What a round takes besides draft levels and the target's own computing: there and back, and the handing over between
 //! threads. Nothing explains it but the machine and its connections, so it is only followed.
 
-/// Share of its weight that a measurement loses in the mean when a new one arrives.
-const FADE: f64 = 0.06;
-
-/// Measurements farther off than so many times the usual are cut to that: the machine hiccups now and then.
-const HICCUP: f64 = 3.0;
-
-/// What is usually off before anything was measured, as a share of the duration.
-const SPREAD: f64 = 0.5;
-
-/// The spread counts as this share of the duration at the least, and as so many milliseconds, so that a change is noticed.
-const SPREAD_MIN: f64 = 0.05;
-const SPREAD_MIN_MS: f64 = 0.01;
+use super::robust::{FADE, HICCUP, LEAST_MS};
 
 /// Measurements of which the middle one is taken at first: any of them may be a hiccup, and what comes first often is.
 const FIRST: usize = 5;
@@ -21,8 +10,6 @@ const FIRST: usize = 5;
 #[derive(Debug, Clone)]
 pub(super) struct Overhead {
     ms: f64,
-    /// Mean distance of the measurements from the mean.
-    spread: f64,
     /// The first [`FIRST`] measurements, by size.
     first: Vec<f64>,
 }
@@ -30,7 +17,7 @@ pub(super) struct Overhead {
 impl Overhead {
     /// Believed to take `ms` until it is measured.
     pub(super) fn new(ms: f64) -> Self {
-        Self { ms, spread: ms * SPREAD, first: Vec::with_capacity(FIRST) }
+        Self { ms, first: Vec::with_capacity(FIRST) }
     }
 
     /// The mean of the last measurements, in milliseconds.
@@ -44,18 +31,14 @@ impl Overhead {
             self.begin(ms);
             return;
         }
-        let off = ms - self.ms;
-        let cut = HICCUP * self.spread.max(self.ms * SPREAD_MIN).max(SPREAD_MIN_MS);
-        self.ms += FADE * off.clamp(-cut, cut);
-        // A change that lasts widens the cut, one hiccup does so by a little.
-        self.spread += FADE * (off.abs().min(2.0 * cut) - self.spread);
+        let ms = ms.min(HICCUP * self.ms.max(LEAST_MS));
+        self.ms += FADE * (ms - self.ms);
     }
 
     fn begin(&mut self, ms: f64) {
         let place = self.first.partition_point(|&less| less < ms);
         self.first.insert(place, ms);
         self.ms = self.first[(self.first.len() - 1) / 2];
-        self.spread = self.ms * SPREAD;
     }
 }
 
@@ -87,7 +70,7 @@ mod tests {
 
     #[test]
     fn one_hiccup_hardly_counts_and_a_lasting_change_is_followed() {
-        assert!(after(0.2, 80.0, 1) < 0.21);
+        assert!(after(0.2, 80.0, 1) < 0.23);
         assert!((after(0.2, 2.0, 120) - 2.0).abs() < 0.1);
         assert!((after(2.0, 0.2, 120) - 0.2).abs() < 0.02);
         assert!((after(0.0, 2.0, 120) - 2.0).abs() < 0.1, "what took no time at first too");

@@ -20,20 +20,17 @@ use crate::split_mix::SplitMix64;
 const EPOCH_ROUNDS: usize = 4;
 const EPOCH_ROUNDS_MIN: usize = 16;
 
-/// What drafting is hoped to make of plain decoding before it was measured anywhere, and how sure that is: who never tries
-/// never knows.
+/// What drafting is hoped to make of plain decoding before it was measured anywhere, one standard error above 1: who never
+/// tries never knows.
 const HOPE: f64 = 1.3;
-const HOPE_SPREAD: f64 = 0.3;
 
-/// How much less sure it is, for each bucket between, what was measured at another load.
+/// Standard error of what was measured at another load, as a share of it, for each bucket between: less is too sure of
+/// neighbours, more tries again at every load.
 const BUCKET_SPREAD: f64 = 0.1;
 
 /// What the other way must make of the present one for all to change over, in the draw: a drafter that rested has to read
 /// what was committed meanwhile, which no epoch shows.
 const CHANGE: f64 = 1.03;
-
-/// Rounds that fewer than so many tell nothing of an epoch that was cut short.
-const ROUNDS_MIN: f64 = 4.0;
 
 /// What an epoch is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +95,7 @@ impl Epoch {
 
     /// Tokens a millisecond of all open sequences together.
     fn rate(&self) -> Option<Estimate> {
-        let of_one = self.sums.rate(ROUNDS_MIN)?;
+        let of_one = self.sums.rate(EPOCH_ROUNDS as f64)?;
         Some(Estimate { rate: of_one.value, error: of_one.error }.scaled(self.mean_open(), 0.0))
     }
 }
@@ -212,9 +209,9 @@ impl Gate {
         };
         let known = self.known.iter().filter_map(|(known, arms)| Some((known.distance(load), ratio(arms)?)));
         let nearest = known.min_by_key(|(distance, _)| *distance);
-        nearest.map_or(Ratio { value: HOPE, spread: HOPE_SPREAD }, |(distance, value)| Ratio {
+        nearest.map_or(Ratio { value: HOPE, spread: HOPE - 1.0 }, |(distance, value)| Ratio {
             value,
-            spread: (BUCKET_SPREAD * f64::from(distance)).min(HOPE_SPREAD),
+            spread: (BUCKET_SPREAD * f64::from(distance)).min(HOPE - 1.0),
         })
     }
 
