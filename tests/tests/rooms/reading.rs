@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Most files that one has to read to understand a round.
-pub(crate) const FILES_MAX: usize = 20;
+const FILES_MAX: usize = 20;
 
 /// The line before the list.
 const INTRODUCTION: &str = "The files of one round, in the order to read them:";
