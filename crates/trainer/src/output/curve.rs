@@ -13,8 +13,8 @@ const POINTS_MAX: usize = 400;
 
 const TRAINING: RGBColor = RGBColor(86, 180, 233);
 const VALIDATION: RGBColor = RGBColor(213, 94, 0);
-const TITLE: (&str, u32) = ("sans-serif", 15);
-const TEXT: (&str, u32) = ("sans-serif", 11);
+const TITLE: (&str, u32) = ("sans-serif", 18);
+const TEXT: (&str, u32) = ("sans-serif", 14);
 
 /// A step and its loss.
 type Point = (f64, f64);
