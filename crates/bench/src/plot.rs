@@ -19,10 +19,10 @@ pub(crate) type Chart<'a, 'b> = ChartContext<
     Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
 >;
 
-/// The fonts of a title, of what is read first, and of what is read last.
-pub(crate) const TITLE: (&str, u32) = ("sans-serif", 15);
-pub(crate) const TEXT: (&str, u32) = ("sans-serif", 11);
-pub(crate) const SMALL: (&str, u32) = ("sans-serif", 10);
+/// The fonts of a title, of what is read first, and of what is read last. SVG has them four fifths as large.
+pub(crate) const TITLE: (&str, u32) = ("sans-serif", 18);
+pub(crate) const TEXT: (&str, u32) = ("sans-serif", 14);
+pub(crate) const SMALL: (&str, u32) = ("sans-serif", 12);
 
 /// About the width of a character in the font of [`TEXT`], to reserve room.
 pub(crate) const CHARACTER: u32 = 7;

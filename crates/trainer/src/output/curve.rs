@@ -13,8 +13,8 @@ const POINTS_MAX: usize = 400;
 
 const TRAINING: RGBColor = RGBColor(86, 180, 233);
 const VALIDATION: RGBColor = RGBColor(213, 94, 0);
-const TITLE: (&str, u32) = ("sans-serif", 15);
-const TEXT: (&str, u32) = ("sans-serif", 11);
+const TITLE: (&str, u32) = ("sans-serif", 18);
+const TEXT: (&str, u32) = ("sans-serif", 14);
 
 /// A step and its loss.
 type Point = (f64, f64);
@@ -95,7 +95,9 @@ mod tests {
     fn both_losses_are_drawn() {
         let drawing = draw(&entries(20)).unwrap();
         assert!(drawing.starts_with("<svg ") && drawing.ends_with("</svg>\n"));
-        assert_eq!(drawing.matches("<polyline").count(), 2);
+        for name in ["training", "validation"] {
+            assert_eq!(drawing.matches(&format!(">\n{name}\n<")).count(), 1, "{name}");
+        }
         assert_eq!(drawing.matches("<circle").count(), 4);
         assert!(!drawing.contains("NaN") && !drawing.contains("inf"));
     }
