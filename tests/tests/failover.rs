@@ -72,7 +72,7 @@ impl Fragile {
 fn ask(prompt: &[u32], temperature: f64) -> GenerationRequest {
     let penalties = Penalties { repetition: 1.1, presence: 1.5, frequency: 0.5 };
     let sampling = sampling(temperature, 5).with_shaping(Shaping::new(penalties, []).unwrap());
-    let policy = Some("constant,k=3".to_owned());
+    let policy = Some("constant,k=3,gate=off".to_owned());
     GenerationRequest { policy, ..request("medium", prompt, TOKENS, sampling) }
 }
 
