@@ -63,7 +63,7 @@ async fn a_drafter_that_shapes_as_the_target_does_is_still_believed() {
     // The whole target drafts for itself: it must guess every token, whatever shapes them.
     for temperature in [0.0, 0.9] {
         let sampling = everything(temperature, 3, &prompt);
-        let policy = Some("constant,k=3".to_owned());
+        let policy = Some("constant,k=3,gate=off".to_owned());
         let answer = answer(&client, GenerationRequest { policy, ..request("small", &prompt, 40, sampling) }).await;
         let speculation = &answer.completion.speculation;
         // All three of each round but the last, in which fewer may follow.
