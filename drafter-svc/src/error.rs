@@ -1,5 +1,6 @@
 //! What keeps a drafter from starting, and how its failures become faults: the one place.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use espalier_model::{ModelError, PoolFault};
@@ -8,7 +9,62 @@ use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
 use espalier_speculation::{CandidateError, DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy};
 use espalier_text::TextError;
 
-use crate::predictors::PredictorError;
+/// A predictor cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the predictor in {} cannot be used", folder.display())]
+pub struct PredictorError {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Why.
+    pub source: PredictorFault,
+}
+
+/// Why a predictor was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PredictorFault {
+    /// The folder holds none that can be loaded.
+    #[error(transparent)]
+    Model(Box<ModelError>),
+    /// It was trained with another drafter.
+    #[error("it was trained with a drafter of fingerprint {found}, not {expected}")]
+    OtherDrafter {
+        /// The fingerprint of this drafter.
+        expected: String,
+        /// The fingerprint of the one that it was trained with.
+        found: String,
+    },
+    /// It was trained with all layers of a drafter that is cut to some of them.
+    #[error("it was trained with the whole drafter, which is cut to {layers} layers")]
+    Cut {
+        /// Layers in use.
+        layers: usize,
+    },
+    /// Its drafter's states are not as wide as this drafter's.
+    #[error("it reads drafter states of width {found}, not {expected}")]
+    Width {
+        /// The width of this drafter's states.
+        expected: usize,
+        /// The width that it reads.
+        found: usize,
+    },
+    /// A sequence's states come from one layer of the target, and the drafter needs another.
+    #[error("it reads the states after layer {found} of `{target}`, the drafter those after layer {expected}")]
+    OtherLayer {
+        /// The target's name.
+        target: String,
+        /// The layer that the drafter reads.
+        expected: usize,
+        /// The layer that the predictor reads.
+        found: usize,
+    },
+    /// There is one for its target already.
+    #[error("it is the second one for the target `{target}`")]
+    Twice {
+        /// The target's name.
+        target: String,
+    },
+}
 
 /// Why a drafter cannot start.
 #[derive(Debug, thiserror::Error)]

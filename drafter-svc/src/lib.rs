@@ -21,7 +21,6 @@ mod verifiers;
 mod weights;
 
 pub use config::{Args, Config, ConfigError, ConfigFault};
-pub use error::DrafterError;
-pub use predictors::{PredictorError, PredictorFault};
+pub use error::{DrafterError, PredictorError, PredictorFault};
 pub use service::{Drafter, serve};
 pub use weights::{TargetWeight, WeightError};

@@ -1,70 +1,13 @@
 //! The acceptance predictors that a drafter has, one for each target at most.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use espalier_model::{DraftModel, ModelError, Predictor, PredictorConfig, fingerprint};
+use espalier_model::{DraftModel, Predictor, PredictorConfig, fingerprint};
 
 use crate::config::Config;
-use crate::error::DrafterError;
-
-/// A predictor cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("the predictor in {} cannot be used", folder.display())]
-pub struct PredictorError {
-    /// Its folder.
-    pub folder: PathBuf,
-    /// Why.
-    pub source: PredictorFault,
-}
-
-/// Why a predictor was refused.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PredictorFault {
-    /// The folder holds none that can be loaded.
-    #[error(transparent)]
-    Model(Box<ModelError>),
-    /// It was trained with another drafter.
-    #[error("it was trained with a drafter of fingerprint {found}, not {expected}")]
-    OtherDrafter {
-        /// The fingerprint of this drafter.
-        expected: String,
-        /// The fingerprint of the one that it was trained with.
-        found: String,
-    },
-    /// It was trained with all layers of a drafter that is cut to some of them.
-    #[error("it was trained with the whole drafter, which is cut to {layers} layers")]
-    Cut {
-        /// Layers in use.
-        layers: usize,
-    },
-    /// Its drafter's states are not as wide as this drafter's.
-    #[error("it reads drafter states of width {found}, not {expected}")]
-    Width {
-        /// The width of this drafter's states.
-        expected: usize,
-        /// The width that it reads.
-        found: usize,
-    },
-    /// A sequence's states come from one layer of the target, and the drafter needs another.
-    #[error("it reads the states after layer {found} of `{target}`, the drafter those after layer {expected}")]
-    OtherLayer {
-        /// The target's name.
-        target: String,
-        /// The layer that the drafter reads.
-        expected: usize,
-        /// The layer that the predictor reads.
-        found: usize,
-    },
-    /// There is one for its target already.
-    #[error("it is the second one for the target `{target}`")]
-    Twice {
-        /// The target's name.
-        target: String,
-    },
-}
+use crate::error::{DrafterError, PredictorError, PredictorFault};
 
 /// The predictors by the fingerprints of their targets.
 #[derive(Debug, Default)]

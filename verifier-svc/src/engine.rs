@@ -5,77 +5,27 @@
 //! channel given at the opening.
 
 mod batch;
+mod command;
 mod gather;
 mod known_states;
+mod round;
 mod sequences;
 #[cfg(test)]
 mod tests;
 mod thread;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use espalier_model::{BlockPool, Decoder, Workspace};
-use espalier_proto::{Credit, Open, Places, Submission, VerifierEvent};
-use espalier_service_kit::Present;
+use espalier_proto::{Open, Places, Submission};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::admission::{Admission, Place};
+use self::command::{COMMANDS_PER_SEQUENCE, Command, Job, Key, Opening, Replies};
+pub(crate) use self::command::{Loaded, REPLIES_MAX, ROUNDS_UNDER_WAY_MAX, Reply};
+use crate::admission::Admission;
+use crate::counts::Counts;
 use crate::error::VerifierError;
-use crate::status::Counts;
-
-/// Rounds of one sequence that may be under way at once: trees, and tokens that it has credit for.
-pub(crate) const ROUNDS_UNDER_WAY_MAX: usize = Credit::TOKENS_MAX;
-
-/// Answers that one sequence may be owed: the opening, each round, and the end.
-pub(crate) const REPLIES_MAX: usize = ROUNDS_UNDER_WAY_MAX + 2;
-
-/// Commands that one sequence may have waiting: its opening, what it submits, its closing.
-const COMMANDS_PER_SEQUENCE: usize = ROUNDS_UNDER_WAY_MAX + 2;
-
-/// What a session is told.
-pub(crate) type Reply = Result<VerifierEvent, VerifierError>;
-
-/// Where it is told.
-pub(crate) type Replies = mpsc::Sender<Reply>;
-
-/// Tells sessions apart; never used twice, and rising with age.
-type Key = u64;
-
-/// What the engine's thread is asked to do.
-enum Command {
-    Open(Key, Box<Opening>),
-    Submit(Key, Job),
-    Close(Key),
-}
-
-/// A sequence on its way in.
-struct Opening {
-    open: Open,
-    replies: Replies,
-    place: Place,
-}
-
-/// What a sequence submitted, on its way in.
-struct Job {
-    submission: Submission,
-    arrived: Instant,
-    /// Counts a tree as waiting until it is answered or dropped.
-    waiting: Option<Present>,
-}
-
-/// A model with all that it runs in.
-pub(crate) struct Loaded {
-    pub(crate) decoder: Arc<Decoder>,
-    pub(crate) work: Workspace,
-    /// For keys and values.
-    pub(crate) blocks: BlockPool,
-    /// The largest tree that is run, in nodes.
-    pub(crate) tree_nodes_max: usize,
-    pub(crate) counts: Counts,
-}
 
 /// The way to the model.
 #[derive(Debug)]

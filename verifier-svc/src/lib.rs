@@ -12,6 +12,7 @@
 mod admission;
 mod config;
 mod conversation;
+mod counts;
 mod engine;
 mod error;
 mod service;

@@ -1,22 +1,12 @@
 //! What the verifier tells of its work.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use espalier_model::BlockPool;
-use espalier_proto::{KvMemory, PassCounters, Process, RoundCounters, VerifierStatus};
-use espalier_service_kit::{Bytes, Gauge};
+use espalier_proto::{KvMemory, Process, VerifierStatus};
+use espalier_service_kit::Bytes;
 
 use crate::engine::Engine;
-
-/// What the engine counts: its thread adds and never waits, anybody reads.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Counts {
-    pub(crate) passes: Arc<PassCounters>,
-    pub(crate) rounds: Arc<RoundCounters>,
-    /// Trees handed in and not answered yet.
-    pub(crate) waiting: Gauge,
-}
 
 /// The status of a target whose service began at `started`.
 pub(crate) fn status(started: Instant, engine: &Engine, blocks: &BlockPool) -> VerifierStatus {

@@ -11,8 +11,9 @@ use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
 
 use crate::config::Config;
+use crate::counts::Counts;
 use crate::engine::{Engine, Loaded};
-use crate::status::{Counts, status};
+use crate::status::status;
 
 /// Why a target could not be loaded.
 #[derive(Debug, Error)]

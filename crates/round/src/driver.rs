@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::grants::Grants;
-use crate::ports::{Feedback, Proposed, Proposer, Verifier};
-use crate::sequence::Sequence;
+use crate::ports::{Proposer, Verifier};
+use crate::sequence::{Feedback, Proposed, Sequence};
 
 /// What a run tells: rounds, then either its end or what went wrong.
 pub type Event = Result<DrafterEvent, Fault>;

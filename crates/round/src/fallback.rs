@@ -3,8 +3,8 @@
 use espalier_proto::Fault;
 use espalier_speculation::{Acceptance, DrawnTree, NgramLimits, Token, propose_ngram};
 
-use crate::ports::{Feedback, Proposed, Proposer};
-use crate::sequence::Sequence;
+use crate::ports::Proposer;
+use crate::sequence::{Feedback, Proposed, Sequence};
 
 /// Plain decoding: nothing is ever drafted.
 #[derive(Debug, Clone, Copy, Default)]

@@ -19,6 +19,6 @@ mod states;
 pub use driver::{Driver, EVENTS_MAX, Event, Events};
 pub use fallback::{Ngram, Plain};
 pub use grants::{GRANTS_HELD_MAX, Grants};
-pub use ports::{Feedback, Proposed, Proposer, Verifier};
+pub use ports::{Proposer, Verifier};
 pub use remote::RemoteVerifier;
-pub use sequence::Sequence;
+pub use sequence::{Feedback, Proposed, Sequence};

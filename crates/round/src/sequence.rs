@@ -1,9 +1,61 @@
-//! A sequence as the round loop sees it: what is committed and what may follow.
+//! A sequence as the round loop sees it: what is committed, what is proposed below it, and what becomes of that.
+
+use std::time::Duration;
 
 use espalier_proto::{Fault, FaultKind, Outcome, Party};
-use espalier_speculation::{FinishReason, Token};
+use espalier_speculation::{CandidateTree, FinishReason, Token};
 
-use crate::ports::Proposed;
+/// What a proposer wants of the target next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Proposed {
+    /// One round: a tree to be verified. Where the sequence is verified by rejection its tokens are drawn.
+    Tree {
+        /// The candidates; none asks for a token of the target's own.
+        tree: CandidateTree,
+        /// Nodes drafted to get there, before any were dropped.
+        drafted: usize,
+    },
+    /// One round without candidates: plain decoding.
+    Plain,
+}
+
+impl Proposed {
+    /// A tree that took no more drafting than its own nodes.
+    pub fn whole(tree: impl Into<CandidateTree>) -> Self {
+        let tree = tree.into();
+        Self::Tree { drafted: tree.tree().len(), tree }
+    }
+
+    /// The candidates, if there are any.
+    pub fn tree(&self) -> Option<&CandidateTree> {
+        match self {
+            Self::Tree { tree, .. } => Some(tree),
+            Self::Plain => None,
+        }
+    }
+
+    /// Nodes drafted to get there, before any were dropped.
+    pub fn drafted(&self) -> usize {
+        match self {
+            Self::Tree { drafted, .. } => *drafted,
+            Self::Plain => 0,
+        }
+    }
+}
+
+/// What became of a round.
+#[derive(Debug, Clone, Copy)]
+pub struct Feedback<'a> {
+    /// What was proposed.
+    pub proposed: &'a Proposed,
+    /// What the target made of it.
+    pub outcome: &'a Outcome,
+    /// Time that the proposer took.
+    pub draft: Duration,
+    /// Time since the outcome before it, in which the sequence could go on: what it waited for permission is not counted.
+    /// None for the first round, which waits for the prompt to be read.
+    pub took: Option<Duration>,
+}
 
 /// The committed tokens of a sequence, and how it goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +145,6 @@ fn check_path(proposed: &Proposed, outcome: &Outcome) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use std::time::Duration;
 
     use espalier_speculation::{PassLoad, Tree};
 

@@ -8,10 +8,11 @@ use espalier_proto::RoundCounts;
 use espalier_speculation::{PassLoad, Token};
 use tokio::time::Instant;
 
-use super::Key;
-use super::sequences::{Round, Sequence, Sequences};
+use super::command::Key;
+use super::round::{Found, Round, Timing};
+use super::sequences::{Sequence, Sequences};
+use crate::counts::Counts;
 use crate::error::VerifierError;
-use crate::status::Counts;
 
 /// Rows of one turn after which no further sequence joins it.
 const TURN_ROWS_MAX: usize = 512;
@@ -165,26 +166,6 @@ fn tapped_layers(running: &[(Key, &mut Sequence, Plan)]) -> Vec<usize> {
     layers.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// What a pass found for the rows of one sequence.
-pub(super) struct Found<'a> {
-    output: &'a Output<'a>,
-    segment: usize,
-    /// The tap at which its hidden states are, if they are wanted.
-    tap: Option<usize>,
-}
-
-impl<'a> Found<'a> {
-    /// The logits of a node of the tree, or of its root.
-    pub(super) fn logits(&self, node: usize) -> &'a [f32] {
-        self.output.logits(self.segment, node)
-    }
-
-    /// The hidden state of a row, if it is wanted.
-    pub(super) fn state(&self, row: usize) -> Option<&'a [f32]> {
-        Some(self.output.tap(self.tap?, self.segment, row))
-    }
-}
-
 fn forward<'w>(
     decoder: &Decoder,
     work: &'w mut Workspace,
@@ -196,15 +177,6 @@ fn forward<'w>(
         .map(|(_, sequence, plan)| Segment { cache: sequence.cache(), rows: &plan.rows, logits: plan.logits() })
         .collect();
     decoder.forward(work, &mut segments, Depth { exit_after: None, taps })
-}
-
-/// When a pass began, how long it waited for those of other models and computed, and for how many.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Timing {
-    pub(super) begun: Instant,
-    pub(super) waited: Duration,
-    pub(super) compute: Duration,
-    pub(super) load: PassLoad,
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.

@@ -6,20 +6,16 @@ use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
 use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, VerifierEvent};
-use espalier_service_kit::Present;
-use espalier_speculation::{
-    AcceptError, Acceptance, CandidateTree, Committed, DrawnTree, FinishReason, LogitsError, Logprobs, Sampler, Token,
-    Tree, commit,
-};
+use espalier_speculation::{AcceptError, CandidateTree, Committed, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
-use super::batch::{Found, Timing};
+use super::command::{Command, Job, Key, Loaded, Opening, Replies, Reply};
 use super::gather::{self, Return};
 use super::known_states::KnownStates;
-use super::{Command, Job, Key, Loaded, Opening, Replies, Reply};
+use super::round::{Decision, Found, Round, Timing};
 use crate::admission::Place;
+use crate::counts::Counts;
 use crate::error::VerifierError;
-use crate::status::Counts;
 
 /// The open sequences of one model.
 pub(super) struct Sequences {
@@ -365,35 +361,4 @@ impl Sequence {
     fn has_work(&self) -> bool {
         self.unread() > 0 || !self.jobs.is_empty()
     }
-}
-
-/// A round on its way through a pass.
-pub(super) struct Round {
-    number: u64,
-    pub(super) tree: CandidateTree,
-    states_later: bool,
-    /// When it could have been run first.
-    ready: Instant,
-    _waiting: Option<Present>,
-}
-
-impl Round {
-    /// One token of `credit`, which is used up.
-    fn plain(credit: &mut Credit, acceptance: Acceptance, ready: Instant) -> Self {
-        let tree = match acceptance {
-            Acceptance::Coupled => CandidateTree::default(),
-            Acceptance::Rejection => DrawnTree::trunk(&Tree::new()).into(),
-        };
-        let round = Self { number: credit.round, tree, states_later: credit.states_later, ready, _waiting: None };
-        (credit.round, credit.tokens) = (credit.round + 1, credit.tokens.saturating_sub(1));
-        round
-    }
-}
-
-/// What the target made of a tree.
-pub(super) struct Decision {
-    pub(super) path: Vec<usize>,
-    pub(super) tokens: Vec<Token>,
-    logprobs: Vec<Logprobs>,
-    finish: Option<FinishReason>,
 }

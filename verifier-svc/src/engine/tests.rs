@@ -11,11 +11,12 @@ use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::batch;
+use super::command::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply};
 use super::sequences::Sequences;
-use super::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply, batch};
 use crate::admission::Admission;
+use crate::counts::Counts;
 use crate::error::VerifierError;
-use crate::status::Counts;
 
 /// The largest tree, in nodes.
 const TREE: usize = 20;

@@ -8,8 +8,8 @@ use espalier_model::{Decoder, Workspace};
 use tokio::sync::mpsc;
 
 use super::batch;
+use super::command::{Command, Loaded};
 use super::sequences::Sequences;
-use super::{Command, Loaded};
 
 /// Commands taken in between two turns, so that a flood cannot keep turns from happening.
 const COMMANDS_PER_TURN_MAX: usize = 4096;

@@ -100,7 +100,7 @@ impl Group {
     /// The chance that is usual for such a child, as a fraction: whoever reckons on divides only once.
     fn usual(&self, child: Child) -> (f64, f64) {
         let class = &self.classes[child.class()];
-        let (believed, of) = with_odds((child.prob, 1.0), self.all.ratio);
+        let (believed, of) = with_odds(child.prob, 1.0, self.all.ratio);
         let (usual, of) = (class.accepted * of + CLASS_BELIEF * believed, (class.tried + CLASS_BELIEF) * of);
         (usual.min(CHANCE_MAX * of), of)
     }
@@ -147,7 +147,7 @@ impl Trials {
 }
 
 /// The probability of so many times the odds of `prob / of`, as a fraction too.
-fn with_odds((prob, of): (f64, f64), ratio: f64) -> (f64, f64) {
+fn with_odds(prob: f64, of: f64, ratio: f64) -> (f64, f64) {
     let odds = ratio * prob;
     (odds, odds + of - prob)
 }
@@ -156,7 +156,8 @@ impl Acceptance {
     /// The chance that `child` is accepted once its parent, of `depth`, is.
     pub(super) fn chance(&self, depth: usize, child: Child) -> f64 {
         let group = &self.groups[usize::from(child.first)];
-        let (chance, of) = with_odds(group.usual(child), group.depths[depth.min(DEPTHS - 1)].ratio);
+        let (usual, of) = group.usual(child);
+        let (chance, of) = with_odds(usual, of, group.depths[depth.min(DEPTHS - 1)].ratio);
         (chance / of).min(CHANCE_MAX)
     }
 

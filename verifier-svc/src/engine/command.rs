@@ -1,0 +1,64 @@
+//! What the engine's thread is asked to do, and what it works with.
+
+use std::sync::Arc;
+
+use espalier_model::{BlockPool, Decoder, Workspace};
+use espalier_proto::{Credit, Open, Submission, VerifierEvent};
+use espalier_service_kit::Present;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::admission::Place;
+use crate::counts::Counts;
+use crate::error::VerifierError;
+
+/// Rounds of one sequence that may be under way at once: trees, and tokens that it has credit for.
+pub(crate) const ROUNDS_UNDER_WAY_MAX: usize = Credit::TOKENS_MAX;
+
+/// Answers that one sequence may be owed: the opening, each round, and the end.
+pub(crate) const REPLIES_MAX: usize = ROUNDS_UNDER_WAY_MAX + 2;
+
+/// Commands that one sequence may have waiting: its opening, what it submits, its closing.
+pub(super) const COMMANDS_PER_SEQUENCE: usize = ROUNDS_UNDER_WAY_MAX + 2;
+
+/// What a session is told.
+pub(crate) type Reply = Result<VerifierEvent, VerifierError>;
+
+/// Where it is told.
+pub(crate) type Replies = mpsc::Sender<Reply>;
+
+/// Tells sessions apart; never used twice, and rising with age.
+pub(super) type Key = u64;
+
+/// What the engine's thread is asked to do.
+pub(super) enum Command {
+    Open(Key, Box<Opening>),
+    Submit(Key, Job),
+    Close(Key),
+}
+
+/// A sequence on its way in.
+pub(super) struct Opening {
+    pub(super) open: Open,
+    pub(super) replies: Replies,
+    pub(super) place: Place,
+}
+
+/// What a sequence submitted, on its way in.
+pub(super) struct Job {
+    pub(super) submission: Submission,
+    pub(super) arrived: Instant,
+    /// Counts a tree as waiting until it is answered or dropped.
+    pub(super) waiting: Option<Present>,
+}
+
+/// A model with all that it runs in.
+pub(crate) struct Loaded {
+    pub(crate) decoder: Arc<Decoder>,
+    pub(crate) work: Workspace,
+    /// For keys and values.
+    pub(crate) blocks: BlockPool,
+    /// The largest tree that is run, in nodes.
+    pub(crate) tree_nodes_max: usize,
+    pub(crate) counts: Counts,
+}
