@@ -72,6 +72,8 @@ pub struct Gate {
     epoch: Epoch,
     /// Epochs that have ended.
     epochs: u64,
+    /// Open sequences over the last rounds; none before the first.
+    open: Option<f64>,
     /// What is believed at each load that there was, by bucket.
     known: Vec<(Load, Arms)>,
     random: SplitMix64,
@@ -111,7 +113,7 @@ impl Gate {
     /// Knows nothing yet; `seed` decides the draws.
     pub fn new(seed: u64) -> Self {
         let random = SplitMix64::new(seed);
-        Self { mode: Mode::Measure, epoch: Epoch::default(), epochs: 0, known: Vec::new(), random }
+        Self { mode: Mode::Measure, epoch: Epoch::default(), epochs: 0, open: None, known: Vec::new(), random }
     }
 
     /// What the present epoch is for.
@@ -125,7 +127,7 @@ impl Gate {
         if round.drafted != self.mode.drafts() || round.ms.is_nan() {
             return;
         }
-        let open = round.open.max(1);
+        let (open, lately) = (round.open.max(1), self.follow(round.open.max(1)));
         let changing = self.epoch.changing.get_or_insert(open);
         if *changing > 0 {
             *changing -= 1;
@@ -136,9 +138,17 @@ impl Gate {
         self.epoch.sums.add(round.tokens as f64, round.ms);
         let load = Load::of(self.epoch.mean_open());
         // Among twice as many sequences, or half as many, what was decided for others does not hold.
-        if self.epoch.rounds >= EPOCH_ROUNDS_MIN.max(EPOCH_ROUNDS * open) || load.is_far_from(Load::of(open as f64)) {
-            self.end_epoch(Load::of(open as f64), load);
+        if self.epoch.rounds >= EPOCH_ROUNDS_MIN.max(EPOCH_ROUNDS * open) || load.is_far_from(lately) {
+            self.end_epoch(lately, load);
         }
+    }
+
+    /// The load lately: where one sequence follows another there is one more or one less for a moment.
+    fn follow(&mut self, open: usize) -> Load {
+        let open = open as f64;
+        let lately = self.open.map_or(open, |lately| lately + (open - lately) / (2 * EPOCH_ROUNDS) as f64);
+        self.open = Some(lately);
+        Load::of(lately)
     }
 
     /// Takes what an epoch at the load `measured` found, and begins another at the load `now`.

@@ -128,6 +128,18 @@ fn at_a_load_that_is_not_known_the_nearest_is_followed() {
 }
 
 #[test]
+fn a_sequence_that_follows_another_is_no_other_load() {
+    let mut sequences = Sequences::new(|open| if open == 2 { [1.0, 0.5] } else { [1.0, 1.5] });
+    sequences.run(2, 400);
+    let mut drafted = 0.0;
+    for _ in 0..50 {
+        // One of two is between its texts for the time of a round.
+        drafted += sequences.run(1, 1) / 100.0 + sequences.run(2, 40) / 100.0;
+    }
+    assert!(drafted < 0.05, "{drafted}");
+}
+
+#[test]
 fn rounds_of_the_other_kind_do_not_count() {
     let mut gate = Gate::new(1);
     (0..100).for_each(|_| gate.observe(&GateRound { drafted: true, tokens: 1, ms: 1.0, open: 1 }));
