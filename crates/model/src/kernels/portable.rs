@@ -14,8 +14,7 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
 
 impl Simd for Portable {
     type V = [f32; LANES];
-    const ROWS_WIDE: usize = 1;
-    const ROWS_NARROW: usize = 2;
+    const ROWS: [usize; 3] = [1, 2, 2];
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
@@ -32,11 +31,10 @@ impl Simd for Portable {
         unsafe { to.cast::<Self::V>().write_unaligned(v) }
     }
     #[inline(always)]
-    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V) {
+    unsafe fn load_bf16<const ODD: bool>(from: *const u16) -> Self::V {
         // SAFETY: the caller gives 2 * LANES readable elements.
         let pairs = unsafe { from.cast::<[[u16; 2]; LANES]>().read_unaligned() };
-        let widen = |x: u16| f32::from_bits(u32::from(x) << 16);
-        (pairs.map(|[even, _]| widen(even)), pairs.map(|[_, odd]| widen(odd)))
+        pairs.map(|pair| f32::from_bits(u32::from(pair[usize::from(ODD)]) << 16))
     }
     #[inline(always)]
     unsafe fn prefetch(_at: *const u8) {}
@@ -76,9 +74,9 @@ impl Simd for Portable {
         a.map(|a| (a + MAGIC) - MAGIC)
     }
     #[inline(never)]
-    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+    unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
-        unsafe { register_tile::<Self, W, N, R>(p) }
+        unsafe { register_tile::<Self, W, N, R, ODD>(p) }
     }
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {

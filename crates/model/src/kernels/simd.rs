@@ -8,15 +8,13 @@
 pub(crate) const LANES: usize = 16;
 
 /// One instruction set. All functions are unsafe because the processor must support it, and because they take raw
-/// pointers: `load` and `store` touch [`LANES`] elements, `load_bf16_pair` twice as many.
+/// pointers: `load` and `store` touch [`LANES`] elements, `load_bf16` twice as many.
 pub(crate) trait Simd: Copy + 'static {
     /// Sixteen `f32`.
     type V: Copy;
 
-    /// Rows that a register tile holds when it is four vectors wide.
-    const ROWS_WIDE: usize;
-    /// Rows that a register tile holds when it is one or two vectors wide.
-    const ROWS_NARROW: usize;
+    /// Rows that a register tile holds beside the weights when it is four vectors wide, two, and one.
+    const ROWS: [usize; 3];
 
     /// All lanes `x`.
     unsafe fn splat(x: f32) -> Self::V;
@@ -24,8 +22,8 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn load(from: *const f32) -> Self::V;
     /// Sixteen values to memory, unaligned.
     unsafe fn store(to: *mut f32, v: Self::V);
-    /// Two vectors from 32 interleaved bf16: even elements, then odd ones (see [`super::interleave`]). Exact.
-    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V);
+    /// The even elements of 32 interleaved bf16, or the odd ones (see [`super::interleave`]). Exact.
+    unsafe fn load_bf16<const ODD: bool>(from: *const u16) -> Self::V;
     /// Asks for the cache line at `at`, which need not be valid.
     unsafe fn prefetch(at: *const u8);
     /// `a + b`.
@@ -46,7 +44,7 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn round(a: Self::V) -> Self::V;
     /// [`super::tile::register_tile`] compiled for this set, as a function of its own: inside a larger one the
     /// compiler would keep sums in memory.
-    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>);
+    unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>);
     /// `a * 2^n` for integral `n` in -126..=127.
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V;
 }
@@ -68,36 +66,26 @@ pub(crate) struct Product<W> {
     pub(crate) acc_stride: usize,
 }
 
-/// A stored weight: how two vectors of it become `f32` lanes.
+/// A stored weight, and how a vector of it becomes `f32` lanes.
 pub(crate) trait Weight: Copy + 'static {
-    /// Whether vectors come in pairs only.
-    const PAIRED: bool;
-
-    /// One vector from memory, or two: the second is unspecified unless `both`.
-    unsafe fn load<S: Simd>(from: *const Self, both: bool) -> (S::V, S::V);
+    /// The first vector of the pair at `pair`, or the second.
+    unsafe fn load<S: Simd, const ODD: bool>(pair: *const Self) -> S::V;
 }
 
 impl Weight for f32 {
-    const PAIRED: bool = false;
-
     #[inline(always)]
-    unsafe fn load<S: Simd>(from: *const Self, both: bool) -> (S::V, S::V) {
-        // SAFETY: the caller gives LANES readable elements, twice as many for `both`.
-        unsafe {
-            let first = S::load(from);
-            (first, if both { S::load(from.add(LANES)) } else { first })
-        }
+    unsafe fn load<S: Simd, const ODD: bool>(pair: *const Self) -> S::V {
+        // SAFETY: the caller gives a readable vector there.
+        unsafe { S::load(pair.add(if ODD { LANES } else { 0 })) }
     }
 }
 
 /// bf16, interleaved in groups of 32.
 impl Weight for u16 {
-    const PAIRED: bool = true;
-
     #[inline(always)]
-    unsafe fn load<S: Simd>(from: *const Self, _both: bool) -> (S::V, S::V) {
-        // SAFETY: the caller gives 2 * LANES readable elements.
-        unsafe { S::load_bf16_pair(from) }
+    unsafe fn load<S: Simd, const ODD: bool>(pair: *const Self) -> S::V {
+        // SAFETY: the caller gives a readable pair.
+        unsafe { S::load_bf16::<ODD>(pair) }
     }
 }
 

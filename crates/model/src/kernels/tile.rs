@@ -14,21 +14,23 @@ const PREFETCH_BYTES: usize = 8192;
 /// Bytes that memory hands out at a time.
 const CACHE_LINE: usize = 64;
 
-/// The weights of one input: `N` vectors.
+/// The weights of one input: `N` vectors; a single one is the second of its pair if `ODD`.
 #[inline(always)]
-unsafe fn weights<S: Simd, W: Weight, const N: usize>(p: &Product<W>, input: usize) -> [S::V; N] {
+unsafe fn weights<S: Simd, W: Weight, const N: usize, const ODD: bool>(p: &Product<W>, input: usize) -> [S::V; N] {
     // SAFETY: `p` describes valid memory.
     unsafe {
         let mut out = [S::splat(0.0); N];
         for (pair, vectors) in out.chunks_mut(2).enumerate() {
             let from = p.w.add(input * p.w_stride + pair * p.pair_stride);
-            for line in 0..vectors.len() * LANES * size_of::<W>() / CACHE_LINE {
+            let bytes = vectors.len() * LANES * size_of::<W>();
+            // Where two vectors share a line it is asked for once.
+            let lines = if bytes < CACHE_LINE && ODD { 0 } else { bytes.div_ceil(CACHE_LINE) };
+            for line in 0..lines {
                 S::prefetch(from.wrapping_byte_add(PREFETCH_BYTES + line * CACHE_LINE).cast());
             }
-            let (first, second) = W::load::<S>(from, vectors.len() > 1);
-            vectors[0] = first;
+            vectors[0] = W::load::<S, ODD>(from);
             if let Some(v) = vectors.get_mut(1) {
-                *v = second;
+                *v = W::load::<S, true>(from);
             }
         }
         out
@@ -37,7 +39,7 @@ unsafe fn weights<S: Simd, W: Weight, const N: usize>(p: &Product<W>, input: usi
 
 /// One register tile: `R` rows by `N` vectors.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Simd, W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+pub(crate) unsafe fn register_tile<S: Simd, W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
     // SAFETY: `p` describes valid memory; see `Product`.
     unsafe {
         let mut acc = [[S::splat(0.0); N]; R];
@@ -47,7 +49,7 @@ pub(crate) unsafe fn register_tile<S: Simd, W: Weight, const N: usize, const R: 
             }
         }
         for i in 0..p.depth {
-            let w = weights::<S, W, N>(&p, i);
+            let w = weights::<S, W, N, ODD>(&p, i);
             for (r, row) in acc.iter_mut().enumerate() {
                 let x = S::splat(*p.x.add(r * p.x_stride + i));
                 for (v, &w) in row.iter_mut().zip(&w) {
@@ -64,26 +66,27 @@ pub(crate) unsafe fn register_tile<S: Simd, W: Weight, const N: usize, const R: 
 }
 
 /// A strip of `N` vectors over all rows, in register tiles of about equal height.
-unsafe fn strip<S: Simd, W: Weight, const N: usize>(mut p: Product<W>) {
-    let most = if N > 2 { S::ROWS_WIDE } else { S::ROWS_NARROW };
+unsafe fn strip<S: Simd, W: Weight, const N: usize, const ODD: bool>(mut p: Product<W>) {
+    let [wide, two, one] = S::ROWS;
+    let most = [one, two, wide][N / 2];
     let mut left = p.rows;
     while left > 0 {
         let height = left.div_ceil(left.div_ceil(most));
         // SAFETY: the rows of `p` are walked once.
         unsafe {
             match height {
-                1 => S::tile::<W, N, 1>(p),
-                2 => S::tile::<W, N, 2>(p),
-                3 => S::tile::<W, N, 3>(p),
-                4 => S::tile::<W, N, 4>(p),
-                5 => S::tile::<W, N, 5>(p),
-                6 => S::tile::<W, N, 6>(p),
-                7 => S::tile::<W, N, 7>(p),
-                8 => S::tile::<W, N, 8>(p),
-                9 => S::tile::<W, N, 9>(p),
-                10 => S::tile::<W, N, 10>(p),
-                11 => S::tile::<W, N, 11>(p),
-                _ => S::tile::<W, N, 12>(p),
+                1 => S::tile::<W, N, 1, ODD>(p),
+                2 => S::tile::<W, N, 2, ODD>(p),
+                3 => S::tile::<W, N, 3, ODD>(p),
+                4 => S::tile::<W, N, 4, ODD>(p),
+                5 => S::tile::<W, N, 5, ODD>(p),
+                6 => S::tile::<W, N, 6, ODD>(p),
+                7 => S::tile::<W, N, 7, ODD>(p),
+                8 => S::tile::<W, N, 8, ODD>(p),
+                9 => S::tile::<W, N, 9, ODD>(p),
+                10 => S::tile::<W, N, 10, ODD>(p),
+                11 => S::tile::<W, N, 11, ODD>(p),
+                _ => S::tile::<W, N, 12, ODD>(p),
             }
             p.x = p.x.add(height * p.x_stride);
             p.acc = p.acc.add(height * p.acc_stride);
@@ -92,26 +95,57 @@ unsafe fn strip<S: Simd, W: Weight, const N: usize>(mut p: Product<W>) {
     }
 }
 
-/// The whole product: strips of four, two and one vectors. Few rows want wide strips (more independent sums to hide
+/// Inputs that all rows take before the next ones: their weights stay in the nearest cache while each tile of rows walks
+/// them, and the next ones come from memory meanwhile.
+const DEPTH_AT_ONCE: usize = 128;
+
+/// The whole product, in strips of four, two or one vectors. Few rows want wide strips (more independent sums to hide
 /// latency), many want narrow ones (more rows to a loaded weight).
 pub(crate) unsafe fn product<S: Simd, W: Weight>(mut p: Product<W>) {
+    let [wide, two, one] = S::ROWS;
+    let widest = if p.rows <= wide {
+        4
+    } else if p.rows <= two || one <= two {
+        2
+    } else {
+        1
+    };
     let mut left = p.vectors;
     while left > 0 {
-        // SAFETY: the vectors of `p` are walked once. Paired panels hold an even number of vectors.
+        // SAFETY: the vectors of `p` are walked once.
         unsafe {
-            let width = if left >= 4 && p.rows <= S::ROWS_WIDE {
-                strip::<S, W, 4>(p);
-                4
-            } else if left >= 2 || W::PAIRED {
-                strip::<S, W, 2>(p);
-                2
-            } else {
-                strip::<S, W, 1>(p);
-                1
+            let width = match left.min(widest) {
+                4.. => {
+                    strip::<S, W, 4, false>(p);
+                    4
+                }
+                2 | 3 => {
+                    in_depth(p, |p| strip::<S, W, 2, false>(p));
+                    2
+                }
+                _ => {
+                    in_depth(p, |p| {
+                        strip::<S, W, 1, false>(p);
+                        if left > 1 {
+                            strip::<S, W, 1, true>(Product { acc: p.acc.add(LANES), ..p });
+                        }
+                    });
+                    left.min(2)
+                }
             };
             p.w = p.w.add(width / 2 * p.pair_stride);
             p.acc = p.acc.add(width * LANES);
             left -= width;
         }
+    }
+}
+
+/// Some inputs after the other: sums go on where they were left, so this changes no bit of them.
+#[inline(always)]
+unsafe fn in_depth<W: Weight>(whole: Product<W>, walk: impl Fn(Product<W>)) {
+    for from in (0..whole.depth).step_by(DEPTH_AT_ONCE) {
+        let depth = DEPTH_AT_ONCE.min(whole.depth - from);
+        // SAFETY: these are inputs of the product.
+        walk(unsafe { Product { x: whole.x.add(from), w: whole.w.add(from * whole.w_stride), depth, ..whole } });
     }
 }

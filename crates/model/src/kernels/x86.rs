@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use super::simd::{Product, Simd, Weight};
+use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
 /// One 512-bit register a vector.
@@ -20,8 +20,7 @@ pub(crate) struct Avx2;
 impl Simd for Avx512 {
     type V = __m512;
     // 32 registers: 6 x 4 or 12 x 2 accumulators, the weights, and one for the row's value.
-    const ROWS_WIDE: usize = 6;
-    const ROWS_NARROW: usize = 12;
+    const ROWS: [usize; 3] = [6, 12, 12];
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
@@ -36,12 +35,14 @@ impl Simd for Avx512 {
         unsafe { _mm512_storeu_ps(to, v) }
     }
     #[inline(always)]
-    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V) {
+    unsafe fn load_bf16<const ODD: bool>(from: *const u16) -> Self::V {
         unsafe {
             let pairs = _mm512_loadu_si512(from.cast());
-            let even = _mm512_slli_epi32::<16>(pairs);
-            let odd = _mm512_and_si512(pairs, _mm512_set1_epi32(0xFFFF_0000_u32 as i32));
-            (_mm512_castsi512_ps(even), _mm512_castsi512_ps(odd))
+            _mm512_castsi512_ps(if ODD {
+                _mm512_and_si512(pairs, _mm512_set1_epi32(0xFFFF_0000_u32 as i32))
+            } else {
+                _mm512_slli_epi32::<16>(pairs)
+            })
         }
     }
     #[inline(always)]
@@ -82,9 +83,9 @@ impl Simd for Avx512 {
     }
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma")]
     #[inline(never)]
-    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+    unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
-        unsafe { register_tile::<Self, W, N, R>(p) }
+        unsafe { register_tile::<Self, W, N, R, ODD>(p) }
     }
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
@@ -101,9 +102,8 @@ macro_rules! both {
 
 impl Simd for Avx2 {
     type V = [__m256; 2];
-    // 16 registers: 1 x 8 or 3 x 4 accumulators.
-    const ROWS_WIDE: usize = 1;
-    const ROWS_NARROW: usize = 3;
+    // 16 registers, two for a vector: 1 x 4, 2 x 2 or 6 x 1 accumulators, the weights, and one for the row's value.
+    const ROWS: [usize; 3] = [1, 2, 6];
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
@@ -121,17 +121,14 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn load_bf16_pair(from: *const u16) -> (Self::V, Self::V) {
+    unsafe fn load_bf16<const ODD: bool>(from: *const u16) -> Self::V {
         unsafe {
-            let low = _mm256_loadu_si256(from.cast());
-            let high = _mm256_loadu_si256(from.add(16).cast());
             let mask = _mm256_set1_epi32(0xFFFF_0000_u32 as i32);
-            let even = [_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high)];
-            let odd = [_mm256_and_si256(low, mask), _mm256_and_si256(high, mask)];
-            (
-                [_mm256_castsi256_ps(even[0]), _mm256_castsi256_ps(even[1])],
-                [_mm256_castsi256_ps(odd[0]), _mm256_castsi256_ps(odd[1])],
-            )
+            [from, from.add(LANES)].map(|half| {
+                let pairs = _mm256_loadu_si256(half.cast());
+                let widened = if ODD { _mm256_and_si256(pairs, mask) } else { _mm256_slli_epi32::<16>(pairs) };
+                _mm256_castsi256_ps(widened)
+            })
         }
     }
     #[inline(always)]
@@ -173,9 +170,9 @@ impl Simd for Avx2 {
     }
     #[target_feature(enable = "avx2,fma")]
     #[inline(never)]
-    unsafe fn tile<W: Weight, const N: usize, const R: usize>(p: Product<W>) {
+    unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
-        unsafe { register_tile::<Self, W, N, R>(p) }
+        unsafe { register_tile::<Self, W, N, R, ODD>(p) }
     }
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
