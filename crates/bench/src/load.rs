@@ -182,12 +182,16 @@ impl Bench<'_> {
     fn figures(&self, level: Level, turns: &[Vec<Turn>]) -> Vec<Figures> {
         let turns: Vec<Vec<&Turn>> = turns.iter().map(|turns| turns.iter().collect()).collect();
         let plain = turns.first().map_or(&[][..], Vec::as_slice);
-        let each = self.arms.iter().position(|arm| arm.name == EACH).and_then(|each| turns.get(each));
-        let of_arm = |(arm, turns): (&Arm, &Vec<&Turn>)| {
-            let figures = Figures { targets: self.targets.clone(), ..Figures::new(arm, level, turns, plain) };
-            match each {
-                Some(each) if arm.name == SHARED => figures.beside_each(turns, each),
-                _ => figures,
+        // What the same policy makes with a drafter for each target.
+        let each = |arm: &Arm| {
+            let is_each = |other: &Arm| arm.name == SHARED && other.name == EACH && other.policy == arm.policy;
+            self.arms.iter().position(is_each).and_then(|each| turns.get(each))
+        };
+        let of_arm = |(arm, of_arm): (&Arm, &Vec<&Turn>)| {
+            let figures = Figures { targets: self.targets.clone(), ..Figures::new(arm, level, of_arm, plain) };
+            match each(arm) {
+                Some(each) => figures.beside_each(of_arm, each),
+                None => figures,
             }
         };
         self.arms.iter().zip(&turns).map(of_arm).collect()

@@ -26,9 +26,10 @@ pub struct Load {
     /// Compare with a drafter for each target, in the order of the targets, each a service of its own.
     #[arg(long, value_delimiter = ',', value_name = "D,D…")]
     pub(crate) drafters_each: Vec<String>,
-    /// How trees are grown: a policy, with parameters if wanted; the gateway's usual one when absent.
-    #[arg(long, value_name = "P[,key=value…]")]
-    pub(crate) policy: Option<String>,
+    /// How trees are grown: policies with parameters if wanted, `;` between them, each compared with plain decoding; the
+    /// gateway's usual one when absent.
+    #[arg(long, value_delimiter = ';', value_name = "P;P…")]
+    pub(crate) policies: Vec<String>,
     /// Prompts, one JSON object a line; those of several files are asked in turns.
     #[arg(long, num_args = 1.., required = true, value_name = "FILE.jsonl")]
     pub(crate) prompts: Vec<PathBuf>,

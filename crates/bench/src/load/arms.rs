@@ -49,7 +49,8 @@ impl Compared {
     /// What the command line asks for, with so many places in every service.
     pub(super) fn new(args: &Load, places: usize, system: &SystemArgs) -> Result<Self, BenchError> {
         unique("target", args.targets.iter().map(String::as_str))?;
-        args.policy.as_deref().map(parse_policy).transpose().map_err(CommandError::from)?;
+        unique("policy", args.policies.iter().map(String::as_str))?;
+        args.policies.iter().try_for_each(|policy| parse_policy(policy).map(drop)).map_err(CommandError::from)?;
         let shared = DrafterChoice::parse(&args.drafter, system)?;
         let own = own_choices(args, system)?;
         let folders: Vec<&str> = args.targets.iter().map(String::as_str).collect();
@@ -59,7 +60,7 @@ impl Compared {
             add_own(&mut plan, choice, folder, target, system)?;
         }
         give_places(&mut plan, places)?;
-        let arms = arms(&shared, &own, &targets, args.policy.as_ref());
+        let arms = arms(&shared, &own, &targets, &args.policies);
         Ok(Self { plan, targets, arms })
     }
 }
@@ -74,13 +75,15 @@ fn own_choices(args: &Load, system: &SystemArgs) -> Result<Vec<DrafterChoice>, B
     Ok(own)
 }
 
-fn arms(shared: &DrafterChoice, own: &[DrafterChoice], targets: &[String], policy: Option<&String>) -> Vec<Arm> {
+fn arms(shared: &DrafterChoice, own: &[DrafterChoice], targets: &[String], policies: &[String]) -> Vec<Arm> {
     let of_all = |choice: &DrafterChoice| vec![choice.name(); targets.len()];
-    let plain = Arm { name: "plain", drafters: of_all(&DrafterChoice::None), policy: None };
-    let mut arms = vec![plain, Arm { name: SHARED, drafters: of_all(shared), policy: policy.cloned() }];
+    let of_own = || own.iter().zip(targets).map(|(choice, target)| own_name(choice, target)).collect();
+    let policies: Vec<Option<String>> =
+        if policies.is_empty() { vec![None] } else { policies.iter().cloned().map(Some).collect() };
+    let mut arms = vec![Arm { name: "plain", drafters: of_all(&DrafterChoice::None), policy: None }];
+    arms.extend(policies.iter().map(|policy| Arm { name: SHARED, drafters: of_all(shared), policy: policy.clone() }));
     if !own.is_empty() {
-        let drafters = own.iter().zip(targets).map(|(choice, target)| own_name(choice, target)).collect();
-        arms.push(Arm { name: EACH, drafters, policy: policy.cloned() });
+        arms.extend(policies.into_iter().map(|policy| Arm { name: EACH, drafters: of_own(), policy }));
     }
     arms
 }
@@ -158,6 +161,6 @@ mod tests {
         let refusal = of(&["--targets", "small,medium", "--drafters-each", "small"]).unwrap_err();
         assert_eq!(refusal.to_string(), "--drafters-each names 1 drafters for 2 targets; it takes one for each");
         assert!(matches!(of(&["--targets", "small,small"]), Err(BenchError::Twice(Twice { what: "target", .. }))));
-        assert!(matches!(of(&["--policy", "best"]), Err(BenchError::Command(CommandError::Policy(_)))));
+        assert!(matches!(of(&["--policies", "best"]), Err(BenchError::Command(CommandError::Policy(_)))));
     }
 }

@@ -53,9 +53,10 @@ fn print_unanswered(found: &[Figures]) {
 }
 
 fn name(figures: &Figures) -> String {
+    let policy = if figures.policy == "-" { String::new() } else { format!(", {}", figures.policy) };
     match (figures.concurrency, figures.rate) {
-        (Some(count), _) => format!("{count} at once, {}", figures.arm),
-        (None, rate) => format!("{}/s, {}", rate.unwrap_or_default(), figures.arm),
+        (Some(count), _) => format!("{count} at once, {}{policy}", figures.arm),
+        (None, rate) => format!("{}/s, {}{policy}", rate.unwrap_or_default(), figures.arm),
     }
 }
 
