@@ -25,14 +25,14 @@ impl EngineProposer {
         Self { engine, drafting: Some(drafting), gate, drafted: None }
     }
 
-    /// Tells the gate of a round that followed one of its own kind: the first of a kind makes up for what was missed.
+    /// Tells the gate of a round.
     fn tell_gate(&mut self, feedback: &Feedback<'_>) {
         let drafted = feedback.proposed.tree().is_some();
-        let follows = self.drafted.replace(drafted) == Some(drafted);
-        if let (Some(gate), Some(took), true) = (&self.gate, feedback.took, follows) {
+        let changed = self.drafted.replace(drafted).is_some_and(|before| before != drafted);
+        if let Some(gate) = &self.gate {
             let Outcome { tokens, load, .. } = feedback.outcome;
-            let round = GateRound { drafted, tokens: tokens.len(), ms: took.as_secs_f64() * 1e3, open: load.open };
-            gate.lock().observe(&round);
+            let ms = feedback.took.as_secs_f64() * 1e3;
+            gate.lock().observe(&GateRound { drafted, changed, tokens: tokens.len(), ms, open: load.open });
         }
     }
 }
@@ -62,11 +62,12 @@ impl Proposer for EngineProposer {
             return Err(Fault::new(Party::Drafter, FaultKind::Internal, "an outcome came while a tree was growing"));
         };
         let Some(tree) = feedback.proposed.tree() else { return Ok(drafting.commit_plain(feedback.outcome)?) };
-        if let Some(took) = feedback.took {
+        let took = (!feedback.is_first()).then_some(feedback.took);
+        if let Some(took) = took {
             let took = round_time(feedback.outcome, took.saturating_sub(drafting.steps_took()));
             drafting.costs.lock().observe_verification(tree.tree().len(), took);
         }
-        Ok(drafting.commit(feedback.outcome, feedback.took)?)
+        Ok(drafting.commit(feedback.outcome, took)?)
     }
 }
 

@@ -39,8 +39,8 @@ pub struct Driver<P, V> {
     verifier: V,
     /// Rounds whose outcomes are still to come, oldest first.
     under_way: VecDeque<Round>,
-    /// When the last outcome came, later by what was waited for grants and readers since; none before the first one.
-    resumed: Option<Instant>,
+    /// When the run began or the last outcome came, later by what was waited for grants and readers since.
+    resumed: Instant,
     /// What a round of plain decoding takes.
     plain: Option<Duration>,
 }
@@ -55,7 +55,7 @@ struct Round {
 impl<P: Proposer, V: Verifier> Driver<P, V> {
     /// A run that has not begun.
     pub fn new(sequence: Sequence, proposer: P, verifier: V) -> Self {
-        Self { sequence, proposer, verifier, under_way: VecDeque::new(), resumed: None, plain: None }
+        Self { sequence, proposer, verifier, under_way: VecDeque::new(), resumed: Instant::now(), plain: None }
     }
 
     /// Runs rounds, each against a grant, until the sequence ends, something fails, grants are closed, or nobody reads the
@@ -167,7 +167,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
 
     /// Time in which the sequence could not go on.
     fn pause(&mut self, paused: Duration) {
-        self.resumed = self.resumed.map(|resumed| resumed + paused);
+        self.resumed += paused;
     }
 
     /// Waits for the oldest round's outcome and commits it.
@@ -179,12 +179,13 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         };
         self.sequence.commit(&proposed, &outcome)?;
         let now = Instant::now();
-        let took = self.resumed.replace(now).map(|resumed| now.saturating_duration_since(resumed));
-        if let (Proposed::Plain, Some(took)) = (&proposed, took) {
+        let took = now.saturating_duration_since(std::mem::replace(&mut self.resumed, now));
+        let feedback = Feedback { proposed: &proposed, outcome: &outcome, draft, took };
+        if let (Proposed::Plain, false) = (&proposed, feedback.is_first()) {
             // Of the last four or so.
             self.plain = Some(self.plain.map_or(took, |plain| (plain * 3 + took) / 4));
         }
-        self.proposer.observe(&Feedback { proposed: &proposed, outcome: &outcome, draft, took }).await?;
+        self.proposer.observe(&feedback).await?;
         let tree = proposed.tree().map(|tree| tree.tree());
         Ok(RoundReport {
             round: outcome.round,

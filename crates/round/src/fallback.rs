@@ -127,7 +127,8 @@ mod tests {
             let proposed = ngram.propose(&sequence).await.unwrap();
             assert_eq!(tokens_of(&proposed), (1..=expected).collect::<Vec<Token>>());
             let outcome = accepting((1..=accepted).collect());
-            let feedback = Feedback { proposed: &proposed, outcome: &outcome, draft: Duration::ZERO, took: None };
+            let feedback =
+                Feedback { proposed: &proposed, outcome: &outcome, draft: Duration::ZERO, took: Duration::ZERO };
             ngram.observe(&feedback).await.unwrap();
         }
     }

@@ -52,9 +52,16 @@ pub struct Feedback<'a> {
     pub outcome: &'a Outcome,
     /// Time that the proposer took.
     pub draft: Duration,
-    /// Time since the outcome before it, in which the sequence could go on: what it waited for permission is not counted.
-    /// None for the first round, which waits for the prompt to be read.
-    pub took: Option<Duration>,
+    /// Time since the outcome before it, or since the run began, in which the sequence could go on: what it waited for
+    /// permission is not counted.
+    pub took: Duration,
+}
+
+impl Feedback<'_> {
+    /// Whether this was the first round of a run, in which prompts are read.
+    pub fn is_first(&self) -> bool {
+        self.outcome.round == 0
+    }
 }
 
 /// The committed tokens of a sequence, and how it goes on.

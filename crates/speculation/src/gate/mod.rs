@@ -2,9 +2,13 @@
 //!
 //! Drafting for one sequence slows the others down: they share the target's passes, and often the processors. So it is not
 //! decided by what a sequence gains, but by the tokens a millisecond that all of them make together, as it is measured. Time
-//! is cut into short *epochs* in which either all draft or all rest. What each of the two makes is believed with a standard
-//! error, for each [bucket](Load) of load apart, and the next epoch is a draw from these beliefs (Thompson sampling): an
-//! alternative is tried as often as it is likely to be the better one.
+//! is cut into short *epochs* in which either all draft or all rest. Where an epoch of one kind follows one of the other,
+//! the two are compared: a machine's pace drifts by more than what there is to be found out, and epochs that are next to
+//! each other share it. What drafting makes of plain decoding is believed with a standard error, for each [bucket](Load) of
+//! load apart, and the next epoch is a draw from that (Thompson sampling): an alternative is tried as often as it is likely
+//! to be the better one, as far as the savings go. A draft model that rested has to read all that was committed meanwhile,
+//! by all sequences at once, so to try may cost more than a whole epoch makes: what it cost is measured, and a share of
+//! all tokens is saved up for it.
 
 mod belief;
 mod load;
@@ -28,9 +32,8 @@ const HOPE: f64 = 1.3;
 /// neighbours, more tries again at every load.
 const BUCKET_SPREAD: f64 = 0.1;
 
-/// What the other way must make of the present one for all to change over, in the draw: a drafter that rested has to read
-/// what was committed meanwhile, which no epoch shows.
-const CHANGE: f64 = 1.03;
+/// Share of all tokens that trying the way which seems worse may cost.
+const EXPLORE: f64 = 0.01;
 
 /// What an epoch is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +58,13 @@ impl Mode {
 /// A round of one sequence, for the gate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GateRound {
-    /// Whether it was drafted for; the one before it was or was not, too.
+    /// Whether it was drafted for.
     pub drafted: bool,
+    /// Whether the sequence's round before it was of the other kind: this one makes up for what was missed.
+    pub changed: bool,
     /// Tokens committed.
     pub tokens: usize,
-    /// Time since the sequence's round before it, in milliseconds.
+    /// Time since the sequence's round before it, or since it began, in milliseconds.
     pub ms: f64,
     /// Sequences that the verifier had open.
     pub open: usize,
@@ -74,16 +79,32 @@ pub struct Gate {
     epochs: u64,
     /// Open sequences over the last rounds; none before the first.
     open: Option<f64>,
-    /// What is believed at each load that there was, by bucket.
-    known: Vec<(Load, Arms)>,
+    /// The epoch before, where it measured something.
+    last: Option<Measured>,
+    /// Tokens that may be lost by trying; below 0 nothing is tried.
+    savings: f64,
+    /// What drafting is believed to make of plain decoding at each load where it was tried, by bucket.
+    known: Vec<(Load, Belief)>,
     random: SplitMix64,
+}
+
+/// What an epoch found.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    drafted: bool,
+    load: Load,
+    /// Tokens a millisecond of all open sequences together, and of each.
+    rate: Estimate,
+    of_each: f64,
 }
 
 /// What was measured in the present epoch.
 #[derive(Debug, Clone, Default)]
 struct Epoch {
-    /// Rounds that are still left out, as sequences change over.
+    /// Rounds that are still left out, as sequences change over: half an epoch's, until the last one has come round.
     changing: Option<usize>,
+    /// Tokens a millisecond that each sequence made the other way in the epoch before, if that was given up for this one.
+    given_up: Option<f64>,
     rounds: usize,
     open: usize,
     sums: Sums,
@@ -95,25 +116,21 @@ impl Epoch {
         self.open as f64 / self.rounds.max(1) as f64
     }
 
-    /// Tokens a millisecond of all open sequences together.
-    fn rate(&self) -> Option<Estimate> {
-        let of_one = self.sums.rate(EPOCH_ROUNDS as f64)?;
-        Some(Estimate { rate: of_one.value, error: of_one.error }.scaled(self.mean_open(), 0.0))
+    /// What it found, if it was long enough.
+    fn measured(&self, drafted: bool, load: Load) -> Option<Measured> {
+        let (of_each, open) = (self.sums.rate(EPOCH_ROUNDS as f64)?, self.mean_open());
+        let rate = Estimate { value: of_each.value * open, error: of_each.error * open };
+        Some(Measured { drafted, load, rate, of_each: of_each.value })
     }
-}
-
-/// What each way makes, as far as it is known.
-#[derive(Debug, Clone, Copy, Default)]
-struct Arms {
-    plain: Option<Belief>,
-    draft: Option<Belief>,
 }
 
 impl Gate {
     /// Knows nothing yet; `seed` decides the draws.
     pub fn new(seed: u64) -> Self {
         let random = SplitMix64::new(seed);
-        Self { mode: Mode::Measure, epoch: Epoch::default(), epochs: 0, open: None, known: Vec::new(), random }
+        let epoch = Epoch::default();
+        let (mode, known) = (Mode::Measure, Vec::new());
+        Self { mode, epoch, epochs: 0, open: None, last: None, savings: 0.0, known, random }
     }
 
     /// What the present epoch is for.
@@ -127,8 +144,12 @@ impl Gate {
         if round.drafted != self.mode.drafts() || round.ms.is_nan() {
             return;
         }
+        self.save(round);
+        if round.changed {
+            return;
+        }
         let (open, lately) = (round.open.max(1), self.follow(round.open.max(1)));
-        let changing = self.epoch.changing.get_or_insert(open);
+        let changing = self.epoch.changing.get_or_insert(EPOCH_ROUNDS / 2 * open);
         if *changing > 0 {
             *changing -= 1;
             return;
@@ -143,6 +164,14 @@ impl Gate {
         }
     }
 
+    /// A share of all tokens is saved; what a change costs is taken from that: what the way before it would have made in the
+    /// time of a round, less what the round did make.
+    fn save(&mut self, round: &GateRound) {
+        let tokens = round.tokens as f64;
+        let cost = self.epoch.given_up.map_or(0.0, |rate| rate * round.ms - tokens);
+        self.savings += EXPLORE * tokens - cost;
+    }
+
     /// The load lately: where one sequence follows another there is one more or one less for a moment.
     fn follow(&mut self, open: usize) -> Load {
         let open = open as f64;
@@ -151,40 +180,45 @@ impl Gate {
         Load::of(lately)
     }
 
-    /// Takes what an epoch at the load `measured` found, and begins another at the load `now`.
-    fn end_epoch(&mut self, now: Load, measured: Load) {
+    /// Takes what an epoch at the load `load` found, and begins another at the load `now`.
+    fn end_epoch(&mut self, now: Load, load: Load) {
         self.epochs += 1;
-        if let Some(rate) = self.epoch.rate() {
-            let (drafts, epochs) = (self.mode.drafts(), self.epochs);
-            let arms = self.arms(measured);
-            let arm = if drafts { &mut arms.draft } else { &mut arms.plain };
-            match arm {
-                Some(belief) => belief.update(rate, epochs),
-                None => *arm = Some(Belief::new(rate, epochs)),
-            }
+        let drafted = self.mode.drafts();
+        let before = self.last.take();
+        self.last = self.epoch.measured(drafted, load);
+        if let (Some(before), Some(last)) = (before, self.last)
+            && before.load == load
+            && before.drafted != drafted
+        {
+            let [plain, draft] = if drafted { [before, last] } else { [last, before] };
+            self.learn(load, draft.rate.over(plain.rate));
         }
-        let mode = self.choose(now);
-        let changes = mode.drafts() != self.mode.drafts();
-        self.mode = mode;
-        self.epoch = Epoch { changing: (!changes).then_some(0), ..Epoch::default() };
+        self.mode = self.choose(now);
+        let changes = self.mode.drafts() != drafted;
+        let given_up = self.last.filter(|_| changes).map(|last| last.of_each);
+        self.epoch = Epoch { changing: (!changes).then_some(0), given_up, ..Epoch::default() };
     }
 
-    /// What is known at a load.
-    fn arms(&mut self, load: Load) -> &mut Arms {
-        let place = self.known.iter().position(|(known, _)| *known == load).unwrap_or_else(|| {
-            self.known.push((load, Arms::default()));
-            self.known.len() - 1
-        });
-        &mut self.known[place].1
+    /// Takes into account what drafting made of plain decoding at a load.
+    fn learn(&mut self, load: Load, ratio: Estimate) {
+        let epoch = self.epochs;
+        match self.known.iter_mut().find(|(known, _)| *known == load) {
+            Some((_, belief)) => belief.update(ratio, epoch),
+            None => {
+                let mut belief = Belief::new(self.supposed(load), epoch);
+                belief.update(ratio, epoch);
+                self.known.push((load, belief));
+            }
+        }
     }
 
     /// Draws what to do next.
     fn choose(&mut self, load: Load) -> Mode {
-        let Some(Expected { plain, draft }) = self.expected(load) else { return Mode::Measure };
-        let keep = if self.mode.drafts() { [1.0, CHANGE] } else { [CHANGE, 1.0] };
-        let [plain_draw, draft_draw] = [plain, draft].map(|estimate| self.draw(estimate));
-        let drafts = draft_draw * keep[1] > plain_draw * keep[0];
-        match (drafts, draft.rate > plain.rate) {
+        let ratio = self.supposed(load);
+        let drawn = self.draw(ratio);
+        let pays = ratio.value > 1.0;
+        let drafts = if self.savings < 0.0 { pays } else { drawn > 1.0 };
+        match (drafts, pays) {
             (true, true) => Mode::Draft,
             (true, false) => Mode::Try,
             (false, true) => Mode::Measure,
@@ -192,56 +226,22 @@ impl Gate {
         }
     }
 
-    /// What each way is expected to make at a load; what was not measured there follows from the nearest load where both
-    /// were. None where nothing was measured at all.
-    fn expected(&self, load: Load) -> Option<Expected> {
-        let arms = self.known.iter().find(|(known, _)| *known == load).map(|(_, arms)| *arms).unwrap_or_default();
-        let [plain, draft] = [arms.plain, arms.draft].map(|belief| belief.map(|belief| belief.at(self.epochs)));
-        let Ratio { value, spread } = self.ratio_near(load);
-        Some(match (plain, draft) {
-            (Some(plain), Some(draft)) => Expected { plain, draft },
-            (Some(plain), None) => Expected { plain, draft: plain.scaled(value, spread) },
-            (None, Some(draft)) => Expected { plain: draft.scaled(1.0 / value, spread), draft },
-            (None, None) if self.known.is_empty() => return None,
-            (None, None) => {
-                let plain = Estimate { rate: 1.0, error: 0.0 };
-                Expected { plain, draft: plain.scaled(value, spread) }
-            }
-        })
-    }
-
-    /// What drafting makes of plain decoding at the nearest load where both were measured; what is hoped for where there is
-    /// none.
-    fn ratio_near(&self, load: Load) -> Ratio {
-        let ratio = |arms: &Arms| {
-            let [plain, draft] = [arms.plain?, arms.draft?].map(|belief| belief.at(self.epochs).rate);
-            Some(draft / plain.max(f64::MIN_POSITIVE))
-        };
-        let known = self.known.iter().filter_map(|(known, arms)| Some((known.distance(load), ratio(arms)?)));
-        let nearest = known.min_by_key(|(distance, _)| *distance);
-        nearest.map_or(Ratio { value: HOPE, spread: HOPE - 1.0 }, |(distance, value)| Ratio {
-            value,
-            spread: (BUCKET_SPREAD * f64::from(distance)).min(HOPE - 1.0),
+    /// What drafting is supposed to make of plain decoding at a load: what was found at the nearest one, or what is hoped
+    /// for where it was never tried.
+    fn supposed(&self, load: Load) -> Estimate {
+        let hoped = HOPE - 1.0;
+        let nearest = self.known.iter().min_by_key(|(known, _)| known.distance(load));
+        nearest.map_or(Estimate { value: HOPE, error: hoped }, |(known, belief)| {
+            let off = BUCKET_SPREAD * f64::from(known.distance(load));
+            belief.at(self.epochs).less_sure(off.min(hoped))
         })
     }
 
     /// A draw from a normal distribution: twelve uniform numbers sum to one of variance 1 and mean 6.
     fn draw(&mut self, estimate: Estimate) -> f64 {
         let sum: f64 = (0..12).map(|_| self.random.unit()).sum();
-        estimate.rate + (sum - 6.0) * estimate.error
+        estimate.value + (sum - 6.0) * estimate.error
     }
-}
-
-/// What drafting makes of plain decoding, and how sure that is, as a share of it.
-struct Ratio {
-    value: f64,
-    spread: f64,
-}
-
-/// What each way is expected to make.
-struct Expected {
-    plain: Estimate,
-    draft: Estimate,
 }
 
 #[cfg(test)]

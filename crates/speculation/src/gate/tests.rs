@@ -12,6 +12,11 @@ struct Sequences {
     /// Whether each sequence's last round was drafted for.
     last: Vec<Option<bool>>,
     jitter: SplitMix64,
+    /// Milliseconds that the first round of drafting takes on top.
+    catch_up: f64,
+    /// Tokens that were made, and milliseconds of all sequences that it took.
+    tokens: f64,
+    ms: f64,
     /// Rounds that were drafted for, and all.
     drafted: usize,
     rounds: usize,
@@ -20,13 +25,13 @@ struct Sequences {
 impl Sequences {
     fn new(machine: Machine) -> Self {
         let (gate, jitter) = (Gate::new(7), SplitMix64::new(11));
-        Self { gate, machine, last: Vec::new(), jitter, drafted: 0, rounds: 0 }
+        Self { gate, machine, last: Vec::new(), jitter, catch_up: 0.0, tokens: 0.0, ms: 0.0, drafted: 0, rounds: 0 }
     }
 
     /// So many rounds of each of `open` sequences; gives the share of those that were drafted for.
     fn run(&mut self, open: usize, rounds: usize) -> f64 {
         self.last.resize(open, None);
-        (self.drafted, self.rounds) = (0, 0);
+        (self.drafted, self.rounds, self.tokens, self.ms) = (0, 0, 0.0, 0.0);
         for _ in 0..rounds {
             let drafts = self.gate.mode().drafts();
             let rate = (self.machine)(open)[usize::from(drafts)] / open as f64;
@@ -34,9 +39,10 @@ impl Sequences {
                 let tokens = if drafts { 1 + (self.jitter.next_u64() % 5) as usize } else { 1 };
                 let mean = if drafts { 3.0 } else { 1.0 };
                 let ms = mean / rate * (0.9 + 0.2 * self.jitter.unit());
-                if self.last[sequence].replace(drafts) == Some(drafts) {
-                    self.gate.observe(&GateRound { drafted: drafts, tokens, ms, open });
-                }
+                let changed = self.last[sequence].replace(drafts).is_some_and(|before| before != drafts);
+                let ms = if changed && drafts { ms + self.catch_up } else { ms };
+                self.gate.observe(&GateRound { drafted: drafts, changed, tokens, ms, open });
+                (self.tokens, self.ms) = (self.tokens + tokens as f64, self.ms + ms);
                 self.drafted += usize::from(drafts);
                 self.rounds += 1;
             }
@@ -49,9 +55,9 @@ impl Sequences {
 fn plain_decoding_is_measured_first_and_drafting_mostly_tried_next() {
     let drafts_next = |seed: &u64| {
         let mut gate = Gate::new(*seed);
-        for round in 0..=EPOCH_ROUNDS_MIN {
+        for round in 0..EPOCH_ROUNDS_MIN + EPOCH_ROUNDS / 2 {
             assert_eq!(gate.mode(), Mode::Measure, "{round}");
-            gate.observe(&GateRound { drafted: false, tokens: 1, ms: 2.0, open: 1 });
+            gate.observe(&GateRound { drafted: false, changed: false, tokens: 1, ms: 2.0, open: 1 });
         }
         gate.mode().drafts()
     };
@@ -96,6 +102,18 @@ const MACHINES: [Machine; 6] =
     [|_| [1.0, 0.5], |_| [1.0, 0.9], |_| [1.0, 0.97], |_| [0.97, 1.0], |_| [0.8, 1.0], |_| [0.5, 1.0]];
 
 #[test]
+fn what_tries_cost_is_a_small_share_of_all_however_dear_they_are() {
+    for catch_up in [0.0, 100.0, 2000.0] {
+        let mut sequences = Sequences::new(|_| [1.0, 0.9]);
+        sequences.catch_up = catch_up;
+        sequences.run(16, 500);
+        sequences.run(16, 20_000);
+        let made = sequences.tokens / sequences.ms * 16.0;
+        assert!(made > 0.985, "{catch_up} ms: {made}");
+    }
+}
+
+#[test]
 fn a_change_is_noticed_after_a_while() {
     let mut sequences = Sequences::new(|_| [1.0, 0.8]);
     sequences.run(2, 3000);
@@ -103,8 +121,25 @@ fn a_change_is_noticed_after_a_while() {
     sequences.run(2, 4000);
     assert!(sequences.run(2, 1000) > 0.9);
     sequences.machine = |_| [1.0, 0.5];
-    sequences.run(2, 200);
+    sequences.run(2, 8000);
     assert!(sequences.run(2, 1000) < 0.1);
+}
+
+#[test]
+fn a_machine_whose_pace_drifts_slows_both_ways_alike() {
+    /// A pace that others take and give: each second epoch or so is another one.
+    fn shared(turn: usize) -> Machine {
+        [|_| [1.0, 0.8], |_| [1.3, 1.04], |_| [0.8, 0.64], |_| [1.6, 1.28]][turn % 4]
+    }
+    let mut sequences = Sequences::new(shared(0));
+    sequences.run(4, 400);
+    let drafted: f64 = (0..40)
+        .map(|turn| {
+            sequences.machine = shared(turn);
+            sequences.run(4, 60) / 40.0
+        })
+        .sum();
+    assert!(drafted < 0.06, "{drafted}");
 }
 
 #[test]
@@ -142,6 +177,6 @@ fn a_sequence_that_follows_another_is_no_other_load() {
 #[test]
 fn rounds_of_the_other_kind_do_not_count() {
     let mut gate = Gate::new(1);
-    (0..100).for_each(|_| gate.observe(&GateRound { drafted: true, tokens: 1, ms: 1.0, open: 1 }));
+    (0..100).for_each(|_| gate.observe(&GateRound { drafted: true, changed: false, tokens: 1, ms: 1.0, open: 1 }));
     assert_eq!(gate.mode(), Mode::Measure);
 }
