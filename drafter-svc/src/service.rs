@@ -25,11 +25,11 @@ use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Memory, Setup, Tuning};
 use crate::error::{DrafterError, SequenceError};
 use crate::learned::{Circumstances, GateKey, Learned, SharedCosts, SharedGate};
-use crate::places::{Place, Places};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
+use crate::slots::{Slot, Slots};
+use crate::target_shares::TargetShares;
 use crate::verifiers::{Verifier, Verifiers};
-use crate::weights::Weights;
 
 /// A stream must say what it is about within this time.
 const OPENING_MAX: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ struct Inner {
     predictors: Predictors,
     memory: Memory,
     engine: Engine,
-    places: Places,
+    slots: Slots,
     verifiers: Verifiers,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
@@ -96,7 +96,7 @@ impl Drafter {
         let levels = model.decoder().measure_passes(&mut work)?;
         let memory = Memory::new(&model, config)?;
         let engine = Engine::start(model.clone(), work).map_err(DrafterError::Thread)?;
-        let places = Places::new(config.sequences_max.get(), Weights::new(&config.weights));
+        let slots = Slots::new(config.sequences_max.get(), TargetShares::new(&config.shares));
         Ok(Self(Arc::new(Inner {
             card,
             model,
@@ -104,7 +104,7 @@ impl Drafter {
             predictors,
             memory,
             engine,
-            places,
+            slots,
             verifiers: Verifiers::default(),
             levels,
             learned: Learned::default(),
@@ -114,11 +114,11 @@ impl Drafter {
 
     /// What it is doing at present, and what it has done.
     fn status(&self) -> DrafterStatus {
-        let Inner { engine, memory, places, started, .. } = &*self.0;
+        let Inner { engine, memory, slots, started, .. } = &*self.0;
         let (counts, resident) = (engine.counts(), Bytes::resident());
         DrafterStatus {
             process: Process { uptime: started.elapsed(), resident_bytes: resident.map(|Bytes(bytes)| bytes as u64) },
-            sequences: places.status(),
+            sequences: slots.status(),
             trees_growing: counts.growing.read(),
             passes: counts.passes.read(),
             rounds: counts.rounds(),
@@ -199,7 +199,7 @@ impl Drafter {
         &self,
         start: &Start,
         target: &VerifierCard,
-        place: Place,
+        slot: Slot,
     ) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
         let Inner { card, model, predictors, memory, learned, .. } = &*self.0;
         let policy = parse_policy(&start.policy)?;
@@ -224,7 +224,7 @@ impl Drafter {
         };
         let drafting = Box::new(Drafting::new(model, setup));
         let (tap, gate) = (self.tap(&drafting), self.gate(start, &policy, circumstances));
-        Ok((EngineProposer::new(self.0.engine.session(place), drafting, gate), tap))
+        Ok((EngineProposer::new(self.0.engine.sequence(slot), drafting, gate), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.
@@ -237,10 +237,10 @@ impl Drafter {
         let Ok(first) = timeout(OPENING_MAX, incoming.message()).await else { return Err(no_start.into()) };
         let first = first.map_err(|status| Fault::from_status(Party::Gateway, &status))?.ok_or(no_start)?;
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
-        let place = self.0.places.admit(&start.target)?;
+        let slot = self.0.slots.admit(&start.target)?;
         let Verifier { channel, card } = self.0.verifiers.at(&start.verifier).await?;
         self.check_target(&card)?;
-        let (proposer, tap) = self.proposer(&start, &card, place)?;
+        let (proposer, tap) = self.proposer(&start, &card, slot)?;
         let open = Open {
             sequence: start.sequence,
             committed: start.committed.clone(),

@@ -41,18 +41,18 @@ pub use generation::{
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
 pub use status::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places, Process, RoundCounters,
-    RoundCounts, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Process, RoundCounters, RoundCounts,
+    ServiceState, Slots, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
 pub use submission::{Credit, Submission};
-pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
+pub use tokenizer_files::{TOKENIZER_FILES_BYTES_MAX, TokenizerCollector, TokenizerFiles};
 pub use verifier::{Open, Outcome, VerifierEvent};
 pub use verifier_card::{Model, RowCost, VerifierCard};
 
 /// The most bytes that a service reads as one message.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// The metadata in which a client may say who it is: places are shared between names.
+/// The metadata in which a client may say who it is: slots are shared between names.
 pub const CLIENT_NAME_KEY: &str = "x-espalier-client";
 
 /// The encoded description of the protocol, for reflection.

@@ -25,9 +25,9 @@ pub struct Process {
     pub resident_bytes: Option<u64>,
 }
 
-/// Places, each for one sequence or request.
+/// Slots, each for one sequence or request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct Slots {
     /// Those that are taken.
     pub open: usize,
     /// All of them.
@@ -90,17 +90,17 @@ impl From<pb::Process> for Process {
     }
 }
 
-impl From<Places> for pb::Places {
-    fn from(places: Places) -> Self {
-        Self { open: wire_count(places.open), max: wire_count(places.max) }
+impl From<Slots> for pb::Slots {
+    fn from(slots: Slots) -> Self {
+        Self { open: wire_count(slots.open), max: wire_count(slots.max) }
     }
 }
 
-impl TryFrom<pb::Places> for Places {
+impl TryFrom<pb::Slots> for Slots {
     type Error = WireError;
 
-    fn try_from(wire: pb::Places) -> Result<Self, WireError> {
-        at_most("places.open", wire.open.into(), wire.max.into())?;
+    fn try_from(wire: pb::Slots) -> Result<Self, WireError> {
+        at_most("slots.open", wire.open.into(), wire.max.into())?;
         Ok(Self { open: wire.open as usize, max: wire.max as usize })
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Setup {
     pub(crate) vocab: usize,
 }
 
-/// A sequence. It travels to the engine's thread with each job and back with the proposal.
+/// A sequence. It travels to the engine's thread with each request and back with the proposal.
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
     pub(crate) exits: Exits,

@@ -16,7 +16,7 @@ use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
 use espalier_proto::{
     Completion, DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, GeneratedToken, GenerationEvent,
-    GenerationRequest, Grant, Model, Open, Outcome, Party, Places, Process, Prompt, RoundCounts, Start, Submission,
+    GenerationRequest, Grant, Model, Open, Outcome, Party, Process, Prompt, RoundCounts, Slots, Start, Submission,
     SystemStatus, TokenizerFiles, VerifierCard, VerifierEvent, VerifierStatus, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
@@ -260,7 +260,7 @@ impl Verifier for ToyVerifier {
     ) -> Result<Response<pb::VerifierStatusResponse>, Status> {
         self.life.speaks().await;
         let (process, rounds) = (Process::default(), self.life.counts());
-        let sequences = Places { open: self.life.open(), max: 8 };
+        let sequences = Slots { open: self.life.open(), max: 8 };
         Ok(Response::new(VerifierStatus { process, sequences, rounds, ..VerifierStatus::default() }.into()))
     }
 }
@@ -326,7 +326,7 @@ impl Drafter for ToyDrafter {
     ) -> Result<Response<pb::DrafterStatusResponse>, Status> {
         self.life.speaks().await;
         let (process, rounds) = (Process::default(), self.life.counts());
-        let sequences = Places { open: self.life.open(), max: 8 };
+        let sequences = Slots { open: self.life.open(), max: 8 };
         Ok(Response::new(DrafterStatus { process, sequences, rounds, ..DrafterStatus::default() }.into()))
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::batch;
-use super::command::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply};
+use super::command::{Command, Key, Loaded, Opening, REPLIES_MAX, Reply, Submitted};
 use super::sequences::Sequences;
 use crate::admission::Admission;
 use crate::counts::Counts;
@@ -77,7 +77,7 @@ impl Bench {
     fn open(&mut self, open: Open) -> Stream {
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         self.keys += 1;
-        let opening = Opening { open, replies: sender, place: self.admission.admit().unwrap() };
+        let opening = Opening { open, replies: sender, slot: self.admission.admit().unwrap() };
         self.sequences.take(Command::Open(self.keys, Box::new(opening)));
         Stream { key: self.keys, replies, rounds: 0 }
     }
@@ -93,8 +93,8 @@ impl Bench {
 
     fn hand_in(&mut self, stream: &mut Stream, submission: Submission) {
         stream.rounds += submission.rounds() as u64;
-        let job = Job { submission, arrived: Instant::now(), waiting: None };
-        self.sequences.take(Command::Submit(stream.key, job));
+        let submitted = Submitted { submission, arrived: Instant::now(), waiting: None };
+        self.sequences.take(Command::Submit(stream.key, submitted));
     }
 
     /// Runs all that waits.

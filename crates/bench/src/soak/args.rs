@@ -31,7 +31,7 @@ pub struct Soak {
     pub(crate) concurrency: usize,
     /// Requests that are served at once, and as many that wait.
     #[arg(long, default_value = "16", value_parser = at_once(), value_name = "N")]
-    pub(crate) places: usize,
+    pub(crate) slots: usize,
     /// Most tokens of an answer.
     #[arg(long, default_value_t = 24, value_name = "N")]
     pub(crate) max_tokens: u32,

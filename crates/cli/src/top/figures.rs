@@ -6,7 +6,7 @@ mod tests;
 use std::time::Duration;
 
 use espalier_proto::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Process, RoundCounts, ServiceState, Slots,
     SystemStatus, TargetStatus, VerifierStatus,
 };
 use serde::Serialize;
@@ -130,7 +130,7 @@ impl Gateway {
 /// What verifiers and drafters have in common.
 struct Told<'a> {
     process: Process,
-    sequences: Places,
+    sequences: Slots,
     trees: usize,
     passes: PassCounts,
     rounds: RoundCounts,
