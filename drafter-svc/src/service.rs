@@ -176,8 +176,8 @@ impl Drafter {
         policy: &PolicySpec,
         circumstances: Circumstances,
     ) -> Result<Grower, SequenceError> {
-        let stops = [&start.stop_tokens[..], &self.0.model.decoder().config().eos].concat();
-        let mut grower = match start.sampling.acceptance() {
+        let stops = [&start.sequence.stop_tokens[..], &self.0.model.decoder().config().eos].concat();
+        let mut grower = match start.sequence.sampling.acceptance() {
             Acceptance::Coupled => Grower::new(policy, stops),
             Acceptance::Rejection => Grower::for_drawn(policy, stops)?,
         };
@@ -190,7 +190,7 @@ impl Drafter {
     /// The gate of a sequence; none where it is always drafted: if that was asked for, and by rejection, where the text
     /// depends on the drafts and must not depend on the time.
     fn gate(&self, start: &Start, policy: &PolicySpec, circumstances: Circumstances) -> Option<SharedGate> {
-        let gated = policy.is_gated() && start.sampling.acceptance() == Acceptance::Coupled;
+        let gated = policy.is_gated() && start.sequence.sampling.acceptance() == Acceptance::Coupled;
         gated.then(|| self.0.learned.gate(GateKey { verifier: start.verifier.to_string(), circumstances }))
     }
 
@@ -206,15 +206,13 @@ impl Drafter {
         let circumstances = Circumstances {
             target: target.name.clone(),
             policy: policy.to_string(),
-            greedy: start.sampling.is_greedy(),
+            greedy: start.sequence.sampling.is_greedy(),
         };
         let exits = self.0.exits.of_sequence(start.exit_thresholds.clone())?;
         let tuner = exits.tuner()?.map(|new| learned.tuner(&target.name, new));
         let setup = Setup {
-            cache: memory.open(model, &start.committed, start.max_tokens)?,
-            committed: start.committed.clone(),
-            generated: start.generated,
-            sampling: start.sampling.clone(),
+            cache: memory.open(model, &start.sequence.committed, start.sequence.max_tokens)?,
+            sequence: start.sequence.clone(),
             grower: self.grower(start, &policy, circumstances.clone())?,
             exits,
             tuning: tuner.map(Tuning::new),
@@ -241,16 +239,8 @@ impl Drafter {
         let Verifier { channel, card } = self.0.verifiers.at(&start.verifier).await?;
         self.check_target(&card)?;
         let (proposer, tap) = self.proposer(&start, &card, slot)?;
-        let open = Open {
-            sequence: start.sequence,
-            committed: start.committed.clone(),
-            generated: start.generated,
-            sampling: start.sampling,
-            max_tokens: start.max_tokens,
-            stop_tokens: start.stop_tokens,
-            logprobs: start.logprobs,
-            tap,
-        };
+        let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
+        let open = Open { sequence: start.sequence, tap };
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;
         let verifier = opened.inspect_err(|fault| {
             // One that is full, or was too slow for this sequence, is still what it was.
@@ -258,7 +248,6 @@ impl Drafter {
                 self.0.verifiers.forget(&start.verifier);
             }
         })?;
-        let sequence = Sequence::new(start.committed, start.max_tokens);
         Ok(Driver::new(sequence, proposer, verifier))
     }
 }

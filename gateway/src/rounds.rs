@@ -63,7 +63,7 @@ impl Rounds {
         proposer: P,
         metadata: MetadataMap,
     ) -> Result<Self, Fault> {
-        let sequence = Sequence::new(open.committed.clone(), open.max_tokens);
+        let sequence = Sequence::new(open.sequence.committed.clone(), open.sequence.max_tokens);
         let verifier = RemoteVerifier::open(channel, open, metadata).await?;
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (window, granted) = Window::new();

@@ -90,8 +90,7 @@ impl Gateway {
         let mut counted = self.0.counts.request();
         let LetIn { slot, request, deadline } =
             self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
-        let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
-        let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, sequence, counted);
+        let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted);
         Ok((generation, slot))
     }
 
@@ -113,7 +112,8 @@ impl Gateway {
         let inner = Arc::clone(&self.0);
         let validate = move || {
             let request = with_seed(GenerationRequest::try_from(wire)?);
-            ValidRequest::new(request, session, &inner.directory, &inner.usual)
+            let id = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
+            ValidRequest::new(request, id, session, &inner.directory, &inner.usual)
         };
         let validated = tokio::task::spawn_blocking(validate).await;
         Ok(validated.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))??)

@@ -42,7 +42,7 @@ impl Conversation {
         let first = first.map_err(|_| VerifierError::NothingOpened)??;
         let first = first.ok_or(VerifierError::NothingOpened)?;
         let open = Open::read(first, &target.card).map_err(VerifierError::from)?;
-        let acceptance = open.sampling.acceptance();
+        let acceptance = open.sequence.sampling.acceptance();
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         let sequence = target.engine.open(open, sender)?;
         let bounds = tree_bounds(&target.card);

@@ -12,9 +12,9 @@ use espalier_model::{
     Checkpoint, Decoder, Depth, DraftModel, LoadOptions, Logits, PREDICTOR_STEPS, Predictor, PredictorConfig,
     PredictorKind, Row, Segment, TargetCard, Workspace, fingerprint,
 };
-use espalier_proto::{HiddenStates, Outcome};
+use espalier_proto::{HiddenStates, Outcome, SequenceId, SequenceSpec};
 use espalier_round::Proposed;
-use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Sampling, Token, parse_policy};
+use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Token, parse_policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -154,9 +154,7 @@ impl Bench {
     ) -> Box<Drafting> {
         let decoder = self.model.decoder();
         let setup = Setup {
-            committed: committed.to_vec(),
-            generated: 0,
-            sampling: Sampling::greedy(),
+            sequence: SequenceSpec::new(SequenceId::from(1), committed.to_vec(), 64),
             cache: self.memory.open(&self.model, committed, 64).unwrap(),
             grower: Grower::new(&parse_policy(policy).unwrap(), decoder.config().eos.clone()),
             exits: self.exits.clone(),

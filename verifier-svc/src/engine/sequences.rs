@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
-use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, VerifierEvent};
+use espalier_proto::{
+    Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, VerifierEvent,
+};
 use espalier_speculation::{AcceptError, CandidateTree, Committed, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
@@ -82,7 +84,7 @@ impl Sequences {
     }
 
     fn open(&mut self, key: Key, opening: Opening) {
-        self.take_over(&opening.open.sequence);
+        self.take_over(&opening.open.sequence.id);
         match self.admit(&opening.open) {
             Ok(memory) => {
                 let opened = VerifierEvent::Opened { reused_prefix: memory.cache.committed() };
@@ -90,7 +92,7 @@ impl Sequences {
                 sequence.reply(Ok(opened));
                 self.open.insert(key, sequence);
             }
-            Err(fault) => reply(&opening.replies, &opening.open.sequence, Err(fault.into())),
+            Err(fault) => reply(&opening.replies, &opening.open.sequence.id, Err(fault.into())),
         }
     }
 
@@ -105,7 +107,7 @@ impl Sequences {
     /// A cache for a sequence, with all the blocks that it may come to need: it can always finish. It begins with what is
     /// known of the committed tokens, their hidden states included where those are wanted.
     fn admit(&self, open: &Open) -> Result<Memory, PoolFault> {
-        let Open { committed, max_tokens, tap, .. } = open;
+        let Open { sequence: SequenceSpec { committed, max_tokens, .. }, tap } = open;
         // The last tree hangs below the last but one of all tokens.
         let positions =
             committed.len().saturating_add(*max_tokens).saturating_add(self.tree_nodes_max).saturating_sub(1);
@@ -177,15 +179,16 @@ impl Sequence {
     fn new(opening: Opening, memory: Memory, model: &ModelConfig) -> Self {
         let Opening { open, replies, slot } = opening;
         let Memory { cache, tapped } = memory;
-        let (prompt, generated) = open.committed.split_at(open.committed.len().saturating_sub(open.generated));
+        let spec = open.sequence;
+        let (prompt, generated) = spec.committed.split_at(spec.prompt_len());
         Self {
-            id: open.sequence,
+            id: spec.id,
             cache,
-            sampler: Sampler::new(open.sampling, prompt, generated),
-            logprobs: open.logprobs,
-            committed: open.committed,
-            stops: [&model.eos[..], &open.stop_tokens].concat(),
-            remaining: open.max_tokens,
+            sampler: Sampler::new(spec.sampling, prompt, generated),
+            logprobs: spec.logprobs,
+            committed: spec.committed,
+            stops: [&model.eos[..], &spec.stop_tokens].concat(),
+            remaining: spec.max_tokens,
             context: model.context,
             tapped,
             submitted: VecDeque::new(),

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
-use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, Tap, VerifierEvent};
+use espalier_proto::{
+    Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, Tap, VerifierEvent,
+};
 use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -142,16 +144,7 @@ impl Bench {
 }
 
 fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
-    Open {
-        sequence: SequenceId::from(id),
-        committed: committed.to_vec(),
-        generated: 0,
-        sampling: Sampling::greedy(),
-        max_tokens,
-        stop_tokens: vec![],
-        logprobs: None,
-        tap: None,
-    }
+    Open { sequence: SequenceSpec::new(SequenceId::from(id), committed.to_vec(), max_tokens), tap: None }
 }
 
 /// A text of so many tokens.
@@ -193,10 +186,12 @@ fn with_credit_a_sequence_is_in_every_pass_and_each_token_is_told_at_once() {
     let mut bench = Bench::new(32);
     let prompt = text(40);
     let wanted = |id| Open {
-        logprobs: Some(1),
+        sequence: SequenceSpec {
+            logprobs: Some(1),
+            sampling: Sampling::new(0.9, 0, 1.0, 5).unwrap(),
+            ..open(id, &prompt, 10).sequence
+        },
         tap: Some(Tap { layer: 2, width: 64 }),
-        sampling: Sampling::new(0.9, 0, 1.0, 5).unwrap(),
-        ..open(id, &prompt, 10)
     };
     let mut single = bench.open(wanted(1));
     assert_eq!(single.reused(), 0);
