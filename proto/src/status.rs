@@ -12,6 +12,8 @@ pub use services::{
     DrafterStatus, EndCounts, GatewayStatus, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
 
+use serde::Serialize;
+
 use crate::common::wire_count;
 use crate::error::WireError;
 use crate::pb;
@@ -63,7 +65,7 @@ pub struct RoundCounts {
 }
 
 /// Memory for keys and values, in blocks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct KvMemory {
     /// All of them.
     pub blocks: u64,

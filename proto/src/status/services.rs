@@ -1,5 +1,7 @@
 //! The messages of each service.
 
+use serde::Serialize;
+
 use crate::common::{check_length, check_text, required, wire_count};
 use crate::error::WireError;
 use crate::pb;
@@ -166,7 +168,7 @@ pub struct GatewayStatus {
 }
 
 /// What became of requests that are over, since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct EndCounts {
     /// They ended with a stop token or a stop string.
     pub stop: u64,
