@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use espalier_client::Client;
 use espalier_command::report::progress;
-use espalier_command::{Decoding, Form, Verdict, prompts, request, start};
+use espalier_command::{Decoding, Form, Verdict, request, start};
 use espalier_local::{DrafterChoice, LocalError, Plan, System, SystemArgs};
 use espalier_model::BlockCounts;
 use espalier_proto::GenerationRequest;
@@ -47,7 +47,7 @@ const SPAN_UNKNOWN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(system: &SystemArgs, args: &Soak) -> Result<Verdict, BenchError> {
     // What is wrong with the request is said before anything is loaded.
-    let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
+    let prompts = args.asked.read()?;
     let running = start(plan(system, args)?).await?;
     let found = soak(&running, &prompts, args).await;
     running.stop().await?;
@@ -61,7 +61,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Soak) -> Result<Verdict, Ben
 fn plan(system: &SystemArgs, args: &Soak) -> Result<Plan, BenchError> {
     let memory = Some(system.kv_memory.unwrap_or(KV_MEMORY));
     let system = SystemArgs { kv_memory: memory, ..system.clone() };
-    let drafter = DrafterChoice::parse(&args.drafter, &system)?;
+    let drafter = DrafterChoice::parse(&args.drafter.drafter, &system)?;
     let mut plan = Plan::new(&[&args.target], &[drafter], &system)?;
     for (config, _) in &mut plan.verifiers {
         *config = config.clone().with_sequences_max(2 * args.slots).map_err(LocalError::from)?;

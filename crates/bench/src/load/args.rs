@@ -4,8 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use espalier_command::Answers;
-use espalier_local::DEFAULT_DRAFTER;
+use espalier_command::{Answers, DrafterArg};
 
 use crate::limits::at_once;
 
@@ -19,10 +18,9 @@ pub struct Load {
     /// The models that answer, in turns.
     #[arg(long, value_delimiter = ',', default_value = "medium", value_name = "T[,T…]")]
     pub(crate) targets: Vec<String>,
-    /// Who drafts for all targets: a drafter by name or by path, `NAME:LAYERS` for first layers, `ngram` for proposals
-    /// from the text itself.
-    #[arg(long, default_value = DEFAULT_DRAFTER, value_name = "D")]
-    pub(crate) drafter: String,
+    /// For all targets.
+    #[command(flatten)]
+    pub(crate) drafter: DrafterArg,
     /// Compare with a drafter for each target, in the order of the targets, each a service of its own.
     #[arg(long, value_delimiter = ',', value_name = "D,D…")]
     pub(crate) drafters_each: Vec<String>,

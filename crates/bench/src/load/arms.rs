@@ -51,7 +51,7 @@ impl Compared {
         unique("target", args.targets.iter().map(String::as_str))?;
         unique("policy", args.policies.iter().map(String::as_str))?;
         args.policies.iter().try_for_each(|policy| parse_policy(policy).map(drop)).map_err(CommandError::from)?;
-        let shared = DrafterChoice::parse(&args.drafter, system)?;
+        let shared = DrafterChoice::parse(&args.drafter.drafter, system)?;
         let own = own_choices(args, system)?;
         let folders: Vec<&str> = args.targets.iter().map(String::as_str).collect();
         let mut plan = Plan::new(&folders, std::slice::from_ref(&shared), system)?;
