@@ -9,7 +9,7 @@ use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
 
-use crate::weights::{TargetWeight, WeightError};
+use crate::target_shares::{ShareError, TargetShare};
 
 /// Grows candidate trees with a small model and runs the rounds.
 #[derive(Debug, Clone, Parser)]
@@ -80,9 +80,9 @@ pub enum ConfigFault {
     /// Thresholds that no drafter has.
     #[error(transparent)]
     Thresholds(#[from] ExitError),
-    /// The weight of a target is none.
+    /// The share of a target is none.
     #[error(transparent)]
-    Weight(#[from] WeightError),
+    Share(#[from] ShareError),
 }
 
 /// A drafter's configuration.
@@ -107,7 +107,7 @@ pub struct Config {
     /// Most sequences served at once.
     pub sequences_max: NonZeroUsize,
     /// What targets count where several want to be drafted for at once, if not 1.
-    pub weights: Vec<TargetWeight>,
+    pub shares: Vec<TargetShare>,
     /// The budget for keys and values; what suits model and machine when none.
     pub kv_memory: Option<Bytes>,
 }
@@ -129,7 +129,7 @@ impl Config {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             threads,
             sequences_max: Self::SEQUENCES_MAX,
-            weights: Vec::new(),
+            shares: Vec::new(),
             kv_memory: None,
         }
     }
@@ -142,7 +142,7 @@ impl Config {
         let mut faults = Faults::none();
         let layers = faults.sift(check_layers(args.layers));
         let thresholds = faults.sift(args.thresholds.as_deref().map(check_thresholds).transpose());
-        let weights = faults.sift_all(args.weights.iter().map(|weight| weight.parse::<TargetWeight>()));
+        let shares = faults.sift_all(args.weights.iter().map(|weight| weight.parse::<TargetShare>()));
         let name = args.name.clone().unwrap_or_else(|| Self::default_name(&args.model, args.layers));
         faults.finish(|| {
             Some(Self {
@@ -152,7 +152,7 @@ impl Config {
                 predictors: args.predictors.clone(),
                 listen: args.listen,
                 sequences_max: args.sequences_max,
-                weights,
+                shares,
                 kv_memory: args.kv_memory,
                 ..Self::new(args.model.clone(), layers?, args.threads)
             })
@@ -218,7 +218,7 @@ mod tests {
         ];
         assert_eq!(wrong.unwrap_err(), lines.join("\n"));
         let right = given(&["--thresholds", "", "--weight", "medium=2"]).unwrap();
-        assert_eq!((right.thresholds.as_deref(), right.weights.len()), (Some(""), 1));
+        assert_eq!((right.thresholds.as_deref(), right.shares.len()), (Some(""), 1));
     }
 
     #[test]

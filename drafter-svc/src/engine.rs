@@ -16,4 +16,4 @@ mod thread;
 pub(crate) use drafting::{Drafting, Setup};
 pub(crate) use exits::{Exits, SharedTuner, Tuning};
 pub(crate) use memory::Memory;
-pub(crate) use thread::{Engine, Session};
+pub(crate) use thread::{Engine, SequenceHandle};

@@ -1,7 +1,7 @@
 //! The drafter: a small model that grows candidate trees and drives the rounds of many sequences, for several targets.
 //!
 //! For every sequence it grows a tree, sends it down the sequence's `Verify` stream to the target, applies the outcome
-//! and reports to the gateway. The model lives on one engine thread; sequences travel to it and back with each job, so
+//! and reports to the gateway. The model lives on one engine thread; sequences travel to it and back with each request, so
 //! a sequence that is dropped takes everything it holds with it.
 //!
 //! Drafters of all kinds are served by one engine. What they differ in is how committed positions become known to them
@@ -12,15 +12,15 @@ mod config;
 mod engine;
 mod error;
 mod learned;
-mod places;
 mod predictors;
 mod proposer;
 mod service;
+mod slots;
 mod status;
+mod target_shares;
 mod verifiers;
-mod weights;
 
 pub use config::{Args, Config, ConfigError, ConfigFault};
 pub use error::{DrafterError, PredictorError, PredictorFault};
 pub use service::{Drafter, serve};
-pub use weights::{TargetWeight, WeightError};
+pub use target_shares::{ShareError, TargetShare};

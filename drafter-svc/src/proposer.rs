@@ -6,12 +6,12 @@ use espalier_proto::{Fault, FaultKind, Outcome, Party, RoundCounts};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{GateRound, Limits, RoundTime};
 
-use crate::engine::{Drafting, Session};
+use crate::engine::{Drafting, SequenceHandle};
 use crate::learned::SharedGate;
 
 /// Proposes trees for one sequence, while the gate of its target lets it.
 pub(crate) struct EngineProposer {
-    engine: Session,
+    engine: SequenceHandle,
     /// Away while the engine has it.
     drafting: Option<Box<Drafting>>,
     /// None where it is always drafted.
@@ -21,7 +21,7 @@ pub(crate) struct EngineProposer {
 }
 
 impl EngineProposer {
-    pub(crate) fn new(engine: Session, drafting: Box<Drafting>, gate: Option<SharedGate>) -> Self {
+    pub(crate) fn new(engine: SequenceHandle, drafting: Box<Drafting>, gate: Option<SharedGate>) -> Self {
         Self { engine, drafting: Some(drafting), gate, drafted: None }
     }
 

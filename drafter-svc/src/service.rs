@@ -25,11 +25,11 @@ use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Memory, Setup, Tuning};
 use crate::error::{DrafterError, SequenceError};
 use crate::learned::{Circumstances, GateKey, Learned, SharedCosts, SharedGate};
-use crate::places::{Place, Places};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
+use crate::slots::{Slot, Slots};
+use crate::target_shares::TargetShares;
 use crate::verifiers::{Verifier, Verifiers};
-use crate::weights::Weights;
 
 /// A stream must say what it is about within this time.
 const OPENING_MAX: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ struct Inner {
     predictors: Predictors,
     memory: Memory,
     engine: Engine,
-    places: Places,
+    slots: Slots,
     verifiers: Verifiers,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
@@ -96,7 +96,7 @@ impl Drafter {
         let levels = model.decoder().measure_passes(&mut work)?;
         let memory = Memory::new(&model, config)?;
         let engine = Engine::start(model.clone(), work).map_err(DrafterError::Thread)?;
-        let places = Places::new(config.sequences_max.get(), Weights::new(&config.weights));
+        let slots = Slots::new(config.sequences_max.get(), TargetShares::new(&config.shares));
         Ok(Self(Arc::new(Inner {
             card,
             model,
@@ -104,7 +104,7 @@ impl Drafter {
             predictors,
             memory,
             engine,
-            places,
+            slots,
             verifiers: Verifiers::default(),
             levels,
             learned: Learned::default(),
@@ -114,11 +114,11 @@ impl Drafter {
 
     /// What it is doing at present, and what it has done.
     fn status(&self) -> DrafterStatus {
-        let Inner { engine, memory, places, started, .. } = &*self.0;
+        let Inner { engine, memory, slots, started, .. } = &*self.0;
         let (counts, resident) = (engine.counts(), Bytes::resident());
         DrafterStatus {
             process: Process { uptime: started.elapsed(), resident_bytes: resident.map(|Bytes(bytes)| bytes as u64) },
-            sequences: places.status(),
+            sequences: slots.status(),
             trees_growing: counts.growing.read(),
             passes: counts.passes.read(),
             rounds: counts.rounds(),
@@ -176,8 +176,8 @@ impl Drafter {
         policy: &PolicySpec,
         circumstances: Circumstances,
     ) -> Result<Grower, SequenceError> {
-        let stops = [&start.stop_tokens[..], &self.0.model.decoder().config().eos].concat();
-        let mut grower = match start.sampling.acceptance() {
+        let stops = [&start.sequence.stop_tokens[..], &self.0.model.decoder().config().eos].concat();
+        let mut grower = match start.sequence.sampling.acceptance() {
             Acceptance::Coupled => Grower::new(policy, stops),
             Acceptance::Rejection => Grower::for_drawn(policy, stops)?,
         };
@@ -190,7 +190,7 @@ impl Drafter {
     /// The gate of a sequence; none where it is always drafted: if that was asked for, and by rejection, where the text
     /// depends on the drafts and must not depend on the time.
     fn gate(&self, start: &Start, policy: &PolicySpec, circumstances: Circumstances) -> Option<SharedGate> {
-        let gated = policy.is_gated() && start.sampling.acceptance() == Acceptance::Coupled;
+        let gated = policy.is_gated() && start.sequence.sampling.acceptance() == Acceptance::Coupled;
         gated.then(|| self.0.learned.gate(GateKey { verifier: start.verifier.to_string(), circumstances }))
     }
 
@@ -199,22 +199,20 @@ impl Drafter {
         &self,
         start: &Start,
         target: &VerifierCard,
-        place: Place,
+        slot: Slot,
     ) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
         let Inner { card, model, predictors, memory, learned, .. } = &*self.0;
         let policy = parse_policy(&start.policy)?;
         let circumstances = Circumstances {
             target: target.name.clone(),
             policy: policy.to_string(),
-            greedy: start.sampling.is_greedy(),
+            greedy: start.sequence.sampling.is_greedy(),
         };
         let exits = self.0.exits.of_sequence(start.exit_thresholds.clone())?;
         let tuner = exits.tuner()?.map(|new| learned.tuner(&target.name, new));
         let setup = Setup {
-            cache: memory.open(model, &start.committed, start.max_tokens)?,
-            committed: start.committed.clone(),
-            generated: start.generated,
-            sampling: start.sampling.clone(),
+            cache: memory.open(model, &start.sequence.committed, start.sequence.max_tokens)?,
+            sequence: start.sequence.clone(),
             grower: self.grower(start, &policy, circumstances.clone())?,
             exits,
             tuning: tuner.map(Tuning::new),
@@ -224,7 +222,7 @@ impl Drafter {
         };
         let drafting = Box::new(Drafting::new(model, setup));
         let (tap, gate) = (self.tap(&drafting), self.gate(start, &policy, circumstances));
-        Ok((EngineProposer::new(self.0.engine.session(place), drafting, gate), tap))
+        Ok((EngineProposer::new(self.0.engine.sequence(slot), drafting, gate), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.
@@ -237,20 +235,12 @@ impl Drafter {
         let Ok(first) = timeout(OPENING_MAX, incoming.message()).await else { return Err(no_start.into()) };
         let first = first.map_err(|status| Fault::from_status(Party::Gateway, &status))?.ok_or(no_start)?;
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
-        let place = self.0.places.admit(&start.target)?;
+        let slot = self.0.slots.admit(&start.target)?;
         let Verifier { channel, card } = self.0.verifiers.at(&start.verifier).await?;
         self.check_target(&card)?;
-        let (proposer, tap) = self.proposer(&start, &card, place)?;
-        let open = Open {
-            sequence: start.sequence,
-            committed: start.committed.clone(),
-            generated: start.generated,
-            sampling: start.sampling,
-            max_tokens: start.max_tokens,
-            stop_tokens: start.stop_tokens,
-            logprobs: start.logprobs,
-            tap,
-        };
+        let (proposer, tap) = self.proposer(&start, &card, slot)?;
+        let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
+        let open = Open { sequence: start.sequence, tap };
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;
         let verifier = opened.inspect_err(|fault| {
             // One that is full, or was too slow for this sequence, is still what it was.
@@ -258,7 +248,6 @@ impl Drafter {
                 self.0.verifiers.forget(&start.verifier);
             }
         })?;
-        let sequence = Sequence::new(start.committed, start.max_tokens);
         Ok(Driver::new(sequence, proposer, verifier))
     }
 }

@@ -1,9 +1,9 @@
 //! Who is served now, who waits, and who is refused: before a request is looked into, and without clock or I/O.
 //!
-//! So many requests run, so many more wait. A place that becomes free goes to the clients that wait in turns
+//! So many requests run, so many more wait. A slot that becomes free goes to the clients that wait in turns
 //! ([`lines`]), not to whoever came first: one client with a thousand requests does not keep another with one from
 //! being served. Of the queue a client may have as much as it leaves free: who waits alone has half of it at most, two
-//! a third each, and a newcomer always finds a place while there is one. Nobody who waits is ever sent away for
+//! a third each, and a newcomer always finds a slot while there is one. Nobody who waits is ever sent away for
 //! another; only the own deadline ends a wait.
 
 mod client;
@@ -17,8 +17,8 @@ mod tests;
 use std::time::Duration;
 
 pub use client::ClientNameError;
-pub(crate) use client::{Client, Weights};
-pub(crate) use door::{Door, Place};
+pub(crate) use client::{Client, ClientWeights};
+pub(crate) use door::{Door, Slot};
 use lines::{Lines, Ticket};
 pub use refusal::{Reason, Refusal};
 use service_time::ServiceTime;
@@ -28,10 +28,10 @@ use service_time::ServiceTime;
 pub(crate) struct Limits {
     /// Those that are served at once.
     pub(crate) running: usize,
-    /// Those that wait for a place.
+    /// Those that wait for a slot.
     pub(crate) queued: usize,
-    /// How many places in a row each client is given while others wait.
-    pub(crate) weights: Weights,
+    /// How many slots in a row each client is given while others wait.
+    pub(crate) weights: ClientWeights,
 }
 
 /// The requests that a gateway has at one moment.
@@ -39,21 +39,21 @@ pub(crate) struct Limits {
 pub struct Occupancy {
     /// Those that are being served.
     pub running: usize,
-    /// Those that wait for a place.
+    /// Those that wait for a slot.
     pub queued: usize,
 }
 
 /// What becomes of a request.
 #[derive(Debug)]
 enum Decision {
-    /// It has a place.
+    /// It has a slot.
     Run,
     /// It waits until its waiter is returned by [`Admission::pass_on`].
     Wait(Ticket),
     Refuse(Refusal),
 }
 
-/// Places and queue of one gateway; `W` is how a request that waits is told that its turn has come.
+/// Slots and queue of one gateway; `W` is how a request that waits is told that its turn has come.
 #[derive(Debug)]
 struct Admission<W> {
     limits: Limits,
@@ -113,7 +113,7 @@ impl<W> Admission<W> {
         self.service.add(held);
     }
 
-    /// A place has become free: it is now that of the waiter that is returned, or nobody's.
+    /// A slot has become free: it is now that of the waiter that is returned, or nobody's.
     fn pass_on(&mut self) -> Option<W> {
         let next = self.lines.next();
         if next.is_none() {
@@ -122,7 +122,7 @@ impl<W> Admission<W> {
         next
     }
 
-    /// Takes a request out of the queue; `false` if it is not there any more, because it was given a place.
+    /// Takes a request out of the queue; `false` if it is not there any more, because it was given a slot.
     fn leave(&mut self, ticket: Ticket) -> bool {
         self.lines.leave(ticket)
     }

@@ -12,27 +12,27 @@ pub(crate) const AFFINITY_SLACK: usize = 2;
 
 /// What a peer has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct PeerOccupancy {
     /// Sequences that this gateway has there.
     pub(crate) running: usize,
     /// Sequences that it serves at once; unknown if absent.
-    pub(crate) places: Option<NonZeroUsize>,
+    pub(crate) slots: Option<NonZeroUsize>,
 }
 
-impl Load {
-    fn places(self) -> usize {
-        self.places.map_or(1, NonZeroUsize::get)
+impl PeerOccupancy {
+    fn slots(self) -> usize {
+        self.slots.map_or(1, NonZeroUsize::get)
     }
 
-    /// Whether it is so full as another, or fuller, in proportion to the places of each. Multiplied out, so that
+    /// Whether it is so full as another, or fuller, in proportion to the slots of each. Multiplied out, so that
     /// nothing is rounded.
     fn at_least(self, other: Self, slack: usize) -> bool {
-        let [mine, theirs] = [self, other].map(|load| load.places() as u128);
+        let [mine, theirs] = [self, other].map(|one| one.slots() as u128);
         self.running as u128 * theirs >= other.running as u128 * mine + slack as u128 * theirs
     }
 
     fn is_full(self) -> bool {
-        self.places.is_some_and(|places| self.running >= places.get())
+        self.slots.is_some_and(|slots| self.running >= slots.get())
     }
 }
 
@@ -41,7 +41,7 @@ impl Load {
 pub(crate) struct Candidate<'a> {
     /// What tells it from the others, the same in all gateways.
     pub(crate) url: &'a str,
-    pub(crate) load: Load,
+    pub(crate) occupancy: PeerOccupancy,
 }
 
 /// Chooses by `key`, which sequences that should meet have in common: the peer that the key prefers, or else the least
@@ -49,7 +49,7 @@ pub(crate) struct Candidate<'a> {
 pub(crate) fn choose(candidates: &[Candidate<'_>], key: u64, turn: usize) -> Option<usize> {
     let least = least_loaded(candidates, turn)?;
     let preferred = preferred(candidates, key)?;
-    let (first, other) = (candidates.get(preferred)?.load, candidates.get(least)?.load);
+    let (first, other) = (candidates.get(preferred)?.occupancy, candidates.get(least)?.occupancy);
     let busy = first.at_least(other, AFFINITY_SLACK) || first.is_full();
     Some(if busy { least } else { preferred })
 }
@@ -65,7 +65,7 @@ fn least_loaded(candidates: &[Candidate<'_>], turn: usize) -> Option<usize> {
     let first = turn.checked_rem(count)?;
     let mut least = first;
     for index in (first..count).chain(0..first) {
-        if !candidates.get(index)?.load.at_least(candidates.get(least)?.load, 0) {
+        if !candidates.get(index)?.occupancy.at_least(candidates.get(least)?.occupancy, 0) {
             least = index;
         }
     }
@@ -92,18 +92,18 @@ mod tests {
         (0..count).map(|peer| format!("http://10.0.0.{peer}:50052")).collect()
     }
 
-    fn candidates<'a>(urls: &'a [String], loads: &[Load]) -> Vec<Candidate<'a>> {
-        urls.iter().zip(loads).map(|(url, &load)| Candidate { url, load }).collect()
+    fn candidates<'a>(urls: &'a [String], occupancies: &[PeerOccupancy]) -> Vec<Candidate<'a>> {
+        urls.iter().zip(occupancies).map(|(url, &occupancy)| Candidate { url, occupancy }).collect()
     }
 
-    fn load(running: usize, places: usize) -> Load {
-        Load { running, places: NonZeroUsize::new(places) }
+    fn occupied(running: usize, slots: usize) -> PeerOccupancy {
+        PeerOccupancy { running, slots: NonZeroUsize::new(slots) }
     }
 
-    const IDLE: Load = Load { running: 0, places: None };
+    const IDLE: PeerOccupancy = PeerOccupancy { running: 0, slots: None };
 
-    fn loads() -> impl Strategy<Value = Vec<Load>> {
-        vec((0_usize..40, 0_usize..40).prop_map(|(running, places)| load(running, places)), 1..12)
+    fn occupancies() -> impl Strategy<Value = Vec<PeerOccupancy>> {
+        vec((0_usize..40, 0_usize..40).prop_map(|(running, slots)| occupied(running, slots)), 1..12)
     }
 
     proptest! {
@@ -120,43 +120,43 @@ mod tests {
         }
 
         #[test]
-        fn whoever_is_chosen_runs_little_more_than_the_share_of_the_least_loaded(loads in loads(), key in any::<u64>(), turn in any::<usize>()) {
-            let urls = urls(loads.len());
-            let chosen = loads[choose(&candidates(&urls, &loads), key, turn).unwrap()];
-            let fraction = |load: Load| load.running as f64 / load.places() as f64;
-            let least = loads.iter().copied().map(fraction).fold(f64::INFINITY, f64::min);
-            let share = least * chosen.places() as f64;
-            prop_assert!(chosen.running as f64 <= share + AFFINITY_SLACK as f64 + 1e-9, "{chosen:?} of {loads:?}");
+        fn whoever_is_chosen_runs_little_more_than_the_share_of_the_least_loaded(occupancies in occupancies(), key in any::<u64>(), turn in any::<usize>()) {
+            let urls = urls(occupancies.len());
+            let chosen = occupancies[choose(&candidates(&urls, &occupancies), key, turn).unwrap()];
+            let fraction = |occupancy: PeerOccupancy| occupancy.running as f64 / occupancy.slots() as f64;
+            let least = occupancies.iter().copied().map(fraction).fold(f64::INFINITY, f64::min);
+            let share = least * chosen.slots() as f64;
+            prop_assert!(chosen.running as f64 <= share + AFFINITY_SLACK as f64 + 1e-9, "{chosen:?} of {occupancies:?}");
         }
 
         #[test]
-        fn a_full_peer_is_chosen_only_when_all_are_full(loads in vec((0_usize..9).prop_map(|running| load(running, 8)), 1..12), key in any::<u64>()) {
-            let urls = urls(loads.len());
-            let chosen = loads[choose(&candidates(&urls, &loads), key, 0).unwrap()];
-            prop_assert!(!chosen.is_full() || loads.iter().all(|load| load.is_full()));
+        fn a_full_peer_is_chosen_only_when_all_are_full(occupancies in vec((0_usize..9).prop_map(|running| occupied(running, 8)), 1..12), key in any::<u64>()) {
+            let urls = urls(occupancies.len());
+            let chosen = occupancies[choose(&candidates(&urls, &occupancies), key, 0).unwrap()];
+            prop_assert!(!chosen.is_full() || occupancies.iter().all(|one| one.is_full()));
         }
 
         #[test]
         fn sequences_of_one_key_fill_all_peers_when_they_must(count in 1_usize..6, key in any::<u64>()) {
             let urls = urls(count);
-            let mut loads = vec![load(0, 8); count];
+            let mut occupancies = vec![occupied(0, 8); count];
             for turn in 0..8 * count {
-                let chosen = choose(&candidates(&urls, &loads), key, turn).unwrap();
-                loads[chosen].running += 1;
-                let running = loads.iter().map(|load| load.running);
+                let chosen = choose(&candidates(&urls, &occupancies), key, turn).unwrap();
+                occupancies[chosen].running += 1;
+                let running = occupancies.iter().map(|one| one.running);
                 prop_assert!(running.clone().max().unwrap() <= running.min().unwrap() + AFFINITY_SLACK);
             }
-            prop_assert!(loads.iter().all(|load| load.running == 8));
+            prop_assert!(occupancies.iter().all(|one| one.running == 8));
         }
     }
 
     #[test]
     fn keys_spread_over_all_peers() {
-        let (urls, loads) = (urls(4), [IDLE; 4]);
+        let (urls, occupancies) = (urls(4), [IDLE; 4]);
         let mut counts = [0; 4];
         for session in 0..400 {
             let key = hash(format!("session-{session}").as_bytes());
-            counts[choose(&candidates(&urls, &loads), key, session).unwrap()] += 1;
+            counts[choose(&candidates(&urls, &occupancies), key, session).unwrap()] += 1;
         }
         assert!(counts.iter().all(|count| (60..140).contains(count)), "{counts:?}");
     }
@@ -166,19 +166,19 @@ mod tests {
         let urls = urls(3);
         let key = 7;
         let first = choose(&candidates(&urls, &[IDLE; 3]), key, 0).unwrap();
-        let mut loads = [IDLE; 3];
-        loads[first] = load(AFFINITY_SLACK, 0);
+        let mut occupancies = [IDLE; 3];
+        occupancies[first] = occupied(AFFINITY_SLACK, 0);
         let mut chosen: Vec<usize> =
-            (0..3).map(|turn| choose(&candidates(&urls, &loads), key, turn).unwrap()).collect();
+            (0..3).map(|turn| choose(&candidates(&urls, &occupancies), key, turn).unwrap()).collect();
         chosen.sort_unstable();
         chosen.dedup();
         assert_eq!(chosen, (0..3).filter(|&index| index != first).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_peer_with_more_places_takes_more() {
+    fn a_peer_with_more_slots_takes_more() {
         let urls = urls(2);
-        let crowded = candidates(&urls, &[load(4, 8), load(12, 64)]);
+        let crowded = candidates(&urls, &[occupied(4, 8), occupied(12, 64)]);
         assert!((0..20).all(|key| choose(&crowded, key, 0) == Some(1)), "4 of 8 is more than 12 of 64");
         assert_eq!(choose(&[], 0, 0), None);
     }

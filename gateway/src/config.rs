@@ -10,7 +10,7 @@ use espalier_speculation::PolicyError;
 use thiserror::Error;
 
 use crate::address::{AddressError, Location};
-use crate::admission::{Limits, Weights};
+use crate::admission::{ClientWeights, Limits};
 use crate::profiles::{Profiles, ProfilesError};
 use crate::resolver::Resolver;
 use crate::usual::{DRAWN_POLICY, Usual};
@@ -62,10 +62,10 @@ pub struct Args {
     /// Requests served at once; more wait
     #[arg(long, env = "ESPALIER_GATEWAY_REQUESTS_MAX", default_value_t = Config::REQUESTS_MAX, value_name = "N")]
     pub requests_max: usize,
-    /// Requests that wait for a place, of one client at most as many as it leaves free; more are refused
+    /// Requests that wait for a slot, of one client at most as many as it leaves free; more are refused
     #[arg(long, env = "ESPALIER_GATEWAY_QUEUED_MAX", default_value_t = Config::QUEUED_MAX, value_name = "N")]
     pub queued_max: usize,
-    /// How many places in a row a client is given while others wait, by the name in its `x-espalier-client`; 1 unless
+    /// How many slots in a row a client is given while others wait, by the name in its `x-espalier-client`; 1 unless
     /// said here
     #[arg(
         long = "client-weight",
@@ -172,7 +172,8 @@ impl Config {
         let verifiers = self::verifiers(verifiers, &mut faults);
         let drafters = self::drafters(drafters, &mut faults);
         let usual = faults.sift(Usual::new(Self::POLICY, Profiles::default()));
-        let limits = Limits { running: Self::REQUESTS_MAX, queued: Self::QUEUED_MAX, weights: Weights::default() };
+        let limits =
+            Limits { running: Self::REQUESTS_MAX, queued: Self::QUEUED_MAX, weights: ClientWeights::default() };
         faults.finish(|| Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits }))
     }
 
@@ -186,7 +187,7 @@ impl Config {
     /// The same with so many requests served at once, and so many that wait.
     ///
     /// # Errors
-    /// No place, or more of either than [`REQUESTS_LIMIT`].
+    /// No slot, or more of either than [`REQUESTS_LIMIT`].
     pub fn with_limits(self, requests_max: usize, queued_max: usize) -> Result<Self, ConfigError> {
         let mut faults = Faults::none();
         let running = faults.sift(in_range("requests-max", requests_max, REQUESTS_RANGE));
@@ -215,7 +216,7 @@ fn drafters(texts: &[String], faults: &mut ConfigError) -> Vec<Location> {
     faults.sift_all(texts.iter().take(PEERS_MAX).map(|text| Location::parse(text)))
 }
 
-fn weights(texts: &[String], faults: &mut ConfigError) -> Weights {
+fn weights(texts: &[String], faults: &mut ConfigError) -> ClientWeights {
     faults.sift(in_range("number of client weights", texts.len(), 0..=WEIGHTS_MAX));
     faults.sift_all(texts.iter().take(WEIGHTS_MAX).map(|text| client_weight(text))).into_iter().collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_proto::{Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, SequenceId, Start};
+use espalier_proto::{Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, Start};
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
 use espalier_speculation::{FinishReason, NgramLimits, PolicySpec, Token};
@@ -19,11 +19,10 @@ use crate::validate::ValidRequest;
 
 /// A request at work. Dropping it frees all that it holds, everywhere.
 pub(crate) struct Generation {
+    /// Its sequence grows by what is committed.
     request: ValidRequest,
     directory: Arc<Directory>,
     deadline: Option<Deadline>,
-    sequence: SequenceId,
-    committed: Vec<Token>,
     route: Route,
     drafting: Drafting,
     /// How trees are grown by whoever drafts.
@@ -43,17 +42,15 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// A request that has not begun; `sequence` names it in all services.
+    /// A request that has not begun.
     pub(crate) fn new(
         request: ValidRequest,
         directory: Arc<Directory>,
         deadline: Option<Deadline>,
-        sequence: SequenceId,
         counted: Counted,
     ) -> Self {
         let drafting = Drafting::find(&request, &directory, &[]);
         Self {
-            committed: request.prompt.clone(),
             route: Route::default(),
             policy: request.policy(drafting.name()),
             drafting,
@@ -67,7 +64,6 @@ impl Generation {
             request,
             directory,
             deadline,
-            sequence,
             counted,
         }
     }
@@ -95,7 +91,7 @@ impl Generation {
             self.note_loss(&fault);
             let progress = self.progress();
             let detour = self.route.after(&fault, progress).ok_or_else(|| fault.clone())?;
-            tracing::warn!(sequence = %self.sequence, %fault, "a sequence is opened again elsewhere");
+            tracing::warn!(sequence = %self.request.sequence.id, %fault, "a sequence is opened again elsewhere");
             tokio::time::sleep(detour.pause).await;
             self.turn(detour.turn);
         }
@@ -120,7 +116,7 @@ impl Generation {
         match &self.drafting {
             Drafting::Model(drafter) => Rounds::by_drafter(drafter.peer().channel(), self.start(url), metadata).await,
             Drafting::Ngram => {
-                let acceptance = self.request.sampling.acceptance();
+                let acceptance = self.request.sequence.sampling.acceptance();
                 let proposer = Ngram::new(self.stops(), NgramLimits::default(), acceptance);
                 Rounds::from_here(channel, self.opening(), proposer, metadata).await
             }
@@ -180,7 +176,7 @@ impl Generation {
         report.cut(tokens.len());
         self.tally.add(&report);
         self.counted.round(&report);
-        self.committed.extend_from_slice(&report.tokens);
+        self.request.sequence.commit(&report.tokens);
         self.finish = self.find_finish();
         if self.finish.is_some() {
             self.rounds = None;
@@ -189,23 +185,23 @@ impl Generation {
     }
 
     fn check(&self, report: &RoundReport) -> Result<(), Fault> {
-        let (count, room) = (report.tokens.len(), self.remaining());
+        let (count, room) = (report.tokens.len(), self.request.sequence.max_tokens);
         let broken = |what| Err(Fault::new(Party::Drafter, FaultKind::Internal, what));
         if count > room {
             return broken(format!("a round committed {count} tokens where {room} may follow"));
         }
-        if self.request.logprobs.is_some() && report.logprobs.len() != count {
+        if self.request.sequence.logprobs.is_some() && report.logprobs.len() != count {
             return broken(format!("a round committed {count} tokens with {} logprobs", report.logprobs.len()));
         }
         Ok(())
     }
 
     fn find_finish(&self) -> Option<FinishReason> {
-        let last = self.committed.last()?;
+        let last = self.request.sequence.committed.last()?;
         if self.text.stop_string().is_some() || self.stops().contains(last) {
             return Some(FinishReason::Stop);
         }
-        (self.remaining() == 0).then_some(FinishReason::Length)
+        (self.request.sequence.max_tokens == 0).then_some(FinishReason::Length)
     }
 
     fn completion(&mut self, reason: FinishReason) -> Result<Completion, Fault> {
@@ -215,58 +211,35 @@ impl Generation {
         let reason = if stop_string.is_some() { FinishReason::Stop } else { reason };
         Ok(Completion {
             reason,
-            prompt_tokens: self.request.prompt.len(),
-            completion_tokens: self.generated(),
+            prompt_tokens: self.request.sequence.prompt_len(),
+            completion_tokens: self.request.sequence.generated,
             speculation: self.tally.summary(self.drafting.name(), &self.policy, self.route.failovers()),
             text,
-            seed: self.request.sampling.seed(),
+            seed: self.request.sequence.sampling.seed(),
             stop_string,
         })
     }
 
     fn opening(&self) -> Open {
-        Open {
-            sequence: self.sequence.clone(),
-            committed: self.committed.clone(),
-            generated: self.generated(),
-            sampling: self.request.sampling.clone(),
-            max_tokens: self.remaining(),
-            stop_tokens: self.request.stop_tokens.clone(),
-            logprobs: self.request.logprobs,
-            tap: None,
-        }
+        Open { sequence: self.request.sequence.clone(), tap: None }
     }
 
     fn start(&self, verifier: String) -> Start {
         Start {
-            sequence: self.sequence.clone(),
+            sequence: self.request.sequence.clone(),
             target: self.request.target.card.name.clone(),
             verifier,
-            committed: self.committed.clone(),
-            generated: self.generated(),
-            sampling: self.request.sampling.clone(),
             policy: self.policy.to_string(),
-            max_tokens: self.remaining(),
-            stop_tokens: self.request.stop_tokens.clone(),
-            logprobs: self.request.logprobs,
             exit_thresholds: self.drafting.card().and_then(|drafter| self.request.exit_thresholds(drafter)),
         }
     }
 
     /// All tokens that end the text: the target's own and the request's.
     fn stops(&self) -> Vec<Token> {
-        [self.request.target.card.end_tokens.as_slice(), &self.request.stop_tokens].concat()
-    }
-
-    fn generated(&self) -> usize {
-        self.committed.len() - self.request.prompt.len()
-    }
-
-    fn remaining(&self) -> usize {
-        self.request.max_tokens.saturating_sub(self.generated())
+        [self.request.target.card.end_tokens.as_slice(), &self.request.sequence.stop_tokens].concat()
     }
 
     fn has_begun(&self) -> bool {
-        self.generated() > 0
+        self.request.sequence.generated > 0
     }
 }

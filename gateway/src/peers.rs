@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 use tonic::{Extensions, Request, Status};
 
 use crate::address::Address;
-use crate::balance::Load;
+use crate::balance::PeerOccupancy;
 
 /// A service that does not describe itself within this time counts as lost.
 const DESCRIBE_MAX: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(crate) trait Card: Send + Sync + Sized + 'static {
     fn ask(channel: Channel, known: Option<Arc<Self>>) -> impl Future<Output = Result<Arc<Self>, Fault>> + Send;
 
     /// Sequences that the service runs at once, if it says so.
-    fn places(&self) -> Option<NonZeroUsize>;
+    fn slots(&self) -> Option<NonZeroUsize>;
 }
 
 /// What a service can be asked for, the best first.
@@ -124,8 +124,8 @@ impl<T> Peer<T> {
 
 impl<T: Card> Peer<T> {
     /// What it has to do, as this gateway sees it.
-    pub(crate) fn load(&self, card: &T) -> Load {
-        Load { running: self.running.load(Ordering::Relaxed), places: card.places() }
+    pub(crate) fn occupancy(&self, card: &T) -> PeerOccupancy {
+        PeerOccupancy { running: self.running.load(Ordering::Relaxed), slots: card.slots() }
     }
 
     /// Asks the service whether it takes sequences, and what it is; whether it answered.
@@ -208,7 +208,7 @@ impl Card for TargetInfo {
         }
     }
 
-    fn places(&self) -> Option<NonZeroUsize> {
+    fn slots(&self) -> Option<NonZeroUsize> {
         NonZeroUsize::new(self.card.sequences_max)
     }
 }
@@ -220,7 +220,7 @@ impl Card for DrafterCard {
         Ok(Arc::new(describe_drafter(channel).await?))
     }
 
-    fn places(&self) -> Option<NonZeroUsize> {
+    fn slots(&self) -> Option<NonZeroUsize> {
         None
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Pool<T> {
     resolver: Resolver,
     names: Vec<Name>,
     members: RwLock<Vec<Member<T>>>,
-    /// Choices made so far. Held while one is made, so that each sees the load of those before it.
+    /// Choices made so far. Held while one is made, so that each sees what those before it took.
     turn: Mutex<usize>,
 }
 
@@ -104,7 +104,7 @@ impl<T: Card> Pool<T> {
         let known = known.filter_map(|peer| Some((peer, peer.card()?)));
         let suiting: Vec<_> = known.filter(|(peer, card)| suits(peer, card)).collect();
         let candidates: Vec<_> =
-            suiting.iter().map(|(peer, card)| Candidate { url: peer.url(), load: peer.load(card) }).collect();
+            suiting.iter().map(|(peer, card)| Candidate { url: peer.url(), occupancy: peer.occupancy(card) }).collect();
         let chosen = choose(&candidates, key, *turn)?;
         *turn = turn.wrapping_add(1);
         let (peer, card) = suiting.into_iter().nth(chosen)?;

@@ -15,7 +15,7 @@ use tonic::{Extensions, Request, Streaming};
 use crate::window::{self, Window};
 
 /// Messages that may wait on their way to a drafter: a start, and the grants of one window, if need be one by one.
-const UPSTREAM_MAX: usize = 1 + window::MAX;
+const TO_DRAFTER_MAX: usize = 1 + window::MAX;
 
 /// A sequence at work. Rounds are granted only as fast as they are read, so a
 /// slow client stops them; dropping it frees the sequence everywhere.
@@ -43,7 +43,7 @@ enum Source {
 impl Rounds {
     /// Has a drafter run the sequence.
     pub(crate) async fn by_drafter(channel: Channel, start: Start, metadata: MetadataMap) -> Result<Self, Fault> {
-        let (up, requests) = mpsc::channel(UPSTREAM_MAX);
+        let (up, requests) = mpsc::channel(TO_DRAFTER_MAX);
         let (window, granted) = Window::new();
         let first = [start.into(), Grant::new(granted).map_err(internal)?.into()];
         for message in first {
@@ -63,7 +63,7 @@ impl Rounds {
         proposer: P,
         metadata: MetadataMap,
     ) -> Result<Self, Fault> {
-        let sequence = Sequence::new(open.committed.clone(), open.max_tokens);
+        let sequence = Sequence::new(open.sequence.committed.clone(), open.sequence.max_tokens);
         let verifier = RemoteVerifier::open(channel, open, metadata).await?;
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (window, granted) = Window::new();

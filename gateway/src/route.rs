@@ -14,7 +14,7 @@ const DRAFTERS_MAX: u32 = 3;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// The longest pause between two tries.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What a sequence has been through.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl Route {
 
     fn pause(&self, fault: &Fault) -> Duration {
         let doubled = PAUSE_MIN.saturating_mul(1 << self.verifiers_lost.min(16));
-        fault.retry_after.unwrap_or(doubled).min(PAUSE_MAX)
+        fault.retry_after.unwrap_or(doubled).min(RETRY_PAUSE_MAX)
     }
 }
 

@@ -15,7 +15,7 @@ use futures::{Stream, StreamExt, stream};
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
-use crate::admission::{Client, Door, Occupancy, Place};
+use crate::admission::{Client, Door, Occupancy, Slot};
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
@@ -39,9 +39,9 @@ struct Inner {
     counts: Arc<Counts>,
 }
 
-/// A request that has a place.
+/// A request that has a slot.
 struct LetIn {
-    place: Place,
+    slot: Slot,
     request: ValidRequest,
     deadline: Option<Deadline>,
 }
@@ -85,23 +85,22 @@ impl Gateway {
     }
 
     /// Finds room for a request, checks it and gets it under way.
-    async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<(Generation, Place), GatewayError> {
+    async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<(Generation, Slot), GatewayError> {
         // Counts a client that goes away while it waits, too.
         let mut counted = self.0.counts.request();
-        let LetIn { place, request, deadline } =
+        let LetIn { slot, request, deadline } =
             self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
-        let sequence = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
-        let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, sequence, counted);
-        Ok((generation, place))
+        let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted);
+        Ok((generation, slot))
     }
 
     async fn let_in(&self, request: Request<pb::GenerateRequest>) -> Result<LetIn, GatewayError> {
         let client = Client::of(request.metadata(), request.remote_addr()).map_err(RequestError::from)?;
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
-        let place = self.0.door.enter(client, deadline).await?;
+        let slot = self.0.door.enter(client, deadline).await?;
         let request = self.validate(request.into_inner(), session).await?;
-        Ok(LetIn { place, request, deadline })
+        Ok(LetIn { slot, request, deadline })
     }
 
     /// Long prompts take a while to tokenize, so a thread for such work does it.
@@ -113,7 +112,8 @@ impl Gateway {
         let inner = Arc::clone(&self.0);
         let validate = move || {
             let request = with_seed(GenerationRequest::try_from(wire)?);
-            ValidRequest::new(request, session, &inner.directory, &inner.usual)
+            let id = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
+            ValidRequest::new(request, id, session, &inner.directory, &inner.usual)
         };
         let validated = tokio::task::spawn_blocking(validate).await;
         Ok(validated.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))??)
@@ -125,8 +125,8 @@ impl GenerationRpc for Gateway {
     type GenerateStream = Events;
 
     async fn generate(&self, request: Request<pb::GenerateRequest>) -> Result<Response<Self::GenerateStream>, Status> {
-        let (generation, place) = self.admit(request).await?;
-        Ok(Response::new(events(generation, place).boxed()))
+        let (generation, slot) = self.admit(request).await?;
+        Ok(Response::new(events(generation, slot).boxed()))
     }
 
     async fn list_targets(
@@ -145,15 +145,15 @@ impl GenerationRpc for Gateway {
 
 /// All that the client is told, up to the end or a fault. Only a client that
 /// reads gets more; one that goes away drops the generation.
-fn events(generation: Generation, place: Place) -> impl Stream<Item = Result<pb::GenerateResponse, Status>> + Send {
+fn events(generation: Generation, slot: Slot) -> impl Stream<Item = Result<pb::GenerateResponse, Status>> + Send {
     let span = Span::current();
-    stream::unfold(Some((generation, place)), move |state| {
+    stream::unfold(Some((generation, slot)), move |state| {
         let next = async move {
-            let (mut generation, place) = state?;
+            let (mut generation, slot) = state?;
             let event = generation.next().await;
             let goes_on = matches!(event, Ok(GenerationEvent::Tokens(_)));
             let message = event.map(Into::into).map_err(|fault| GatewayError::from(fault).into());
-            Some((message, goes_on.then_some((generation, place))))
+            Some((message, goes_on.then_some((generation, slot))))
         };
         next.instrument(span.clone())
     })

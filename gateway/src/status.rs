@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{
-    DrafterCard, DrafterStatus, EndCounts, Fault, FaultKind, GatewayStatus, GenerationEvent, Places, Process,
-    RoundCounters, RoundCounts, RoundReport, ServiceState, SystemStatus, VerifierStatus, pb,
+    DrafterCard, DrafterStatus, EndCounts, Fault, FaultKind, GatewayStatus, GenerationEvent, Process, RoundCounters,
+    RoundCounts, RoundReport, ServiceState, Slots, SystemStatus, VerifierStatus, pb,
 };
 use espalier_service_kit::Bytes;
 use espalier_speculation::FinishReason;
@@ -22,7 +22,7 @@ use crate::error::GatewayError;
 use crate::peers::{Peer, Standing, TargetInfo, within};
 
 /// A service that does not tell its status within this time is shown without one.
-const STATUS_MAX: Duration = Duration::from_millis(500);
+const SURVEY_STATUS_MAX: Duration = Duration::from_millis(500);
 
 /// Surveys of all services that may be under way at once.
 const SURVEYS_MAX: usize = 8;
@@ -71,7 +71,7 @@ impl Counts {
         let Occupancy { running, queued } = door.occupancy();
         GatewayStatus {
             process: Process { uptime: self.started.elapsed(), resident_bytes },
-            requests: Places { open: running, max: door.running_max() },
+            requests: Slots { open: running, max: door.running_max() },
             requests_queued: queued,
             ended: *self.ended.lock(),
             rounds: self.rounds.read(),
@@ -131,7 +131,8 @@ impl Drop for Counted {
 
 async fn verifier(peer: &Peer<TargetInfo>) -> ServiceState<VerifierStatus> {
     let mut client = VerifierClient::new(peer.channel());
-    let answer = timeout(STATUS_MAX, client.status(within(STATUS_MAX, pb::VerifierStatusRequest {}))).await;
+    let answer =
+        timeout(SURVEY_STATUS_MAX, client.status(within(SURVEY_STATUS_MAX, pb::VerifierStatusRequest {}))).await;
     ServiceState {
         url: peer.url().to_owned(),
         name: peer.card().map(|info| info.card.name.clone()),
@@ -143,7 +144,8 @@ async fn verifier(peer: &Peer<TargetInfo>) -> ServiceState<VerifierStatus> {
 
 async fn drafter(peer: &Peer<DrafterCard>) -> ServiceState<DrafterStatus> {
     let mut client = DrafterClient::new(peer.channel());
-    let answer = timeout(STATUS_MAX, client.status(within(STATUS_MAX, pb::DrafterStatusRequest {}))).await;
+    let answer =
+        timeout(SURVEY_STATUS_MAX, client.status(within(SURVEY_STATUS_MAX, pb::DrafterStatusRequest {}))).await;
     ServiceState {
         url: peer.url().to_owned(),
         name: peer.card().map(|card| card.name.clone()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt};
+use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt, SequenceId, SequenceSpec};
 use espalier_speculation::{
     Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy,
 };
@@ -19,13 +19,8 @@ use crate::wanted::{NGRAM, NOBODY, Wanted};
 #[derive(Debug, Clone)]
 pub(crate) struct ValidRequest {
     pub(crate) target: Arc<TargetInfo>,
-    pub(crate) prompt: Vec<Token>,
-    pub(crate) max_tokens: usize,
-    pub(crate) sampling: Sampling,
-    pub(crate) stop_tokens: Vec<Token>,
+    pub(crate) sequence: SequenceSpec,
     pub(crate) stop_strings: StopStrings,
-    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
-    pub(crate) logprobs: Option<usize>,
     /// Who is to propose.
     pub(crate) wanted: Wanted,
     /// What requests have in common that should meet in one place.
@@ -37,9 +32,10 @@ pub(crate) struct ValidRequest {
 
 impl ValidRequest {
     /// Checks a request against what is there; what is `usual` holds where it says
-    /// nothing. Tokenizes the prompt, which may take a while.
+    /// nothing. `id` names its sequence in all services. Tokenizes the prompt, which may take a while.
     pub(crate) fn new(
         request: GenerationRequest,
+        id: SequenceId,
         session: Option<Session>,
         directory: &Directory,
         usual: &Arc<Usual>,
@@ -55,12 +51,16 @@ impl ValidRequest {
         let valid = Self {
             wanted: Wanted::new(asked),
             key: Session::key(session, &prompt),
-            prompt,
-            max_tokens: request.max_tokens,
-            sampling: request.sampling,
-            stop_tokens: request.stop_tokens,
+            sequence: SequenceSpec {
+                id,
+                committed: prompt,
+                generated: 0,
+                sampling: request.sampling,
+                max_tokens: request.max_tokens,
+                stop_tokens: request.stop_tokens,
+                logprobs: request.logprobs,
+            },
             stop_strings: request.stop_strings,
-            logprobs: request.logprobs,
             policy,
             usual: Arc::clone(usual),
             target,
@@ -94,7 +94,7 @@ impl ValidRequest {
             let (target, found) = (target.name.clone(), target.model.fingerprint.clone());
             return Err(RequestError::OtherTarget { drafter, made_for, expected, target, found });
         }
-        let needed = self.prompt.len() + self.max_tokens;
+        let needed = self.sequence.committed.len() + self.sequence.max_tokens;
         if needed > card.context {
             return Err(RequestError::DrafterContext { drafter, needed, context: card.context });
         }
@@ -103,7 +103,7 @@ impl ValidRequest {
 
     /// How trees are grown with a drafter.
     pub(crate) fn policy(&self, drafter: &str) -> PolicySpec {
-        let usual = || self.usual.policy(&self.target.card.name, drafter, self.sampling.acceptance());
+        let usual = || self.usual.policy(&self.target.card.name, drafter, self.sequence.sampling.acceptance());
         self.policy.clone().unwrap_or_else(usual)
     }
 

@@ -1,4 +1,4 @@
-//! Who is let in when there are more requests than places, and what a client that does not read can hold.
+//! Who is let in when there are more requests than slots, and what a client that does not read can hold.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use tonic::{Code, Request, Status, Streaming};
 
 const SOON: Duration = Duration::from_millis(150);
 
-/// A gateway with so many places, and so many in its queue.
+/// A gateway with so many slots, and so many in its queue.
 async fn gateway_with(toy: &Toy, requests_max: usize, queued_max: usize) -> (String, Gateway) {
     let config = Config::new(std::slice::from_ref(&toy.url), &[]).unwrap();
     start_and_watch(config.with_limits(requests_max, queued_max).unwrap()).await
@@ -25,7 +25,7 @@ fn plain(max_tokens: usize) -> GenerationRequest {
     GenerationRequest { speculate: false, ..request(max_tokens) }
 }
 
-/// A request that keeps its place until it is dropped.
+/// A request that keeps its slot until it is dropped.
 async fn hold(url: &str) -> Streaming<pb::GenerateResponse> {
     narrow_client(url).generate(pb::GenerateRequest::from(plain(500))).await.unwrap().into_inner()
 }
@@ -49,7 +49,7 @@ fn has(running: usize, queued: usize) -> Occupancy {
 }
 
 #[tokio::test]
-async fn without_a_queue_more_requests_than_places_are_refused_at_once() {
+async fn without_a_queue_more_requests_than_slots_are_refused_at_once() {
     let toy = verifier("toy").await;
     let (url, gateway) = gateway_with(&toy, 1, 0).await;
     let held = hold(&url).await;

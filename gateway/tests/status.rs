@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use clap::Parser;
 use espalier_gateway::{Args, Config, Profiles};
 use espalier_proto::pb::generation_client::GenerationClient;
-use espalier_proto::{EndCounts, GenerationRequest, Places, RoundCounts, SystemStatus, pb};
+use espalier_proto::{EndCounts, GenerationRequest, RoundCounts, Slots, SystemStatus, pb};
 use espalier_speculation::StopStrings;
 use support::*;
 use tonic::transport::Endpoint;
@@ -55,7 +55,7 @@ async fn what_was_said_is_counted_exactly() {
 
     let told = status(&url).await;
     assert_eq!(told.gateway.rounds, expected);
-    assert_eq!(told.gateway.requests, Places { open: 0, max: Config::REQUESTS_MAX });
+    assert_eq!(told.gateway.requests, Slots { open: 0, max: Config::REQUESTS_MAX });
     assert_eq!(told.gateway.ended, EndCounts { stop: 1, length: 3, invalid: 1, ..EndCounts::default() });
 
     let [verifier] = told.verifiers.as_slice() else { panic!("{told:?}") };
@@ -81,10 +81,10 @@ async fn requests_count_as_running_until_they_end_or_are_abandoned() {
         tokio::spawn(async move { generate(&url, request(5)).await })
     };
     until(&url, |status| status.gateway.requests_queued == 1).await;
-    assert!(generate(&url, request(5)).await.is_err(), "there is one place, and one in the queue");
+    assert!(generate(&url, request(5)).await.is_err(), "there is one slot, and one in the queue");
 
     let busy = status(&url).await;
-    assert_eq!(busy.gateway.requests, Places { open: 1, max: 1 });
+    assert_eq!(busy.gateway.requests, Slots { open: 1, max: 1 });
     assert_eq!(busy.gateway.ended, EndCounts { refused: 1, ..EndCounts::default() });
     waiting.abort();
     let gone = until(&url, |status| status.gateway.requests_queued == 0).await;

@@ -1,98 +1,11 @@
 //! What several services say to each other.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_speculation::{Acceptance, FinishReason, LOGPROBS_MAX, Logprobs, Penalties, Sampling, Shaping, Token};
 
 use crate::error::WireError;
 use crate::pb;
-
-/// The longest name of a sequence, in bytes.
-pub const SEQUENCE_ID_BYTES_MAX: usize = 64;
-
-/// The most stop tokens that one request may name.
-pub const STOP_TOKENS_MAX: usize = 16;
-
-/// The name of a sequence, the same across services and failovers: letters,
-/// digits, `-` and `_`, at most [`SEQUENCE_ID_BYTES_MAX`] of them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SequenceId(Arc<str>);
-
-impl SequenceId {
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// [`WireError::Empty`], [`WireError::TooLarge`] or [`WireError::Name`].
-    pub fn new(name: &str) -> Result<Self, WireError> {
-        let field = "sequence";
-        check_name(field, name, SEQUENCE_ID_BYTES_MAX)?;
-        Ok(Self(name.into()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<u128> for SequenceId {
-    /// The number in hexadecimal digits.
-    fn from(number: u128) -> Self {
-        Self(format!("{number:032x}").into())
-    }
-}
-
-impl fmt::Display for SequenceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// What a sequence on the wire is held to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SequenceBounds {
-    /// Size of the vocabulary: tokens are below it.
-    pub vocab: usize,
-    /// Prompt and answer together, in tokens.
-    pub context: usize,
-}
-
-impl SequenceBounds {
-    /// Checks that a sequence is not empty, that its tokens exist, and that the
-    /// tokens asked for fit in behind them.
-    pub(crate) fn check(&self, committed: &[Token], max_tokens: usize) -> Result<(), WireError> {
-        if committed.is_empty() {
-            return Err(WireError::Empty { field: "committed" });
-        }
-        if max_tokens == 0 {
-            return Err(WireError::TooSmall { field: "max_tokens", value: 0, min: 1 });
-        }
-        if committed.len().saturating_add(max_tokens) > self.context {
-            return Err(WireError::Context { committed: committed.len(), max_tokens, context: self.context });
-        }
-        check_tokens("committed", committed, self.vocab)
-    }
-
-    /// Checks that no more tokens were generated than are committed.
-    pub(crate) fn check_generated(generated: usize, committed: &[Token]) -> Result<(), WireError> {
-        check_length("generated", generated, committed.len())
-    }
-
-    /// Checks that the tokens that are biased exist.
-    pub(crate) fn check_bias(&self, sampling: &Sampling) -> Result<(), WireError> {
-        let bias = sampling.shaping().map(Shaping::bias).unwrap_or_default();
-        let tokens: Vec<Token> = bias.iter().map(|&(token, _)| token).collect();
-        check_tokens("logit_bias", &tokens, self.vocab)
-    }
-
-    /// Checks that there are not too many stop tokens and that they exist.
-    pub(crate) fn check_stops(&self, stops: &[Token]) -> Result<(), WireError> {
-        check_length("stop_tokens", stops.len(), STOP_TOKENS_MAX)?;
-        check_tokens("stop_tokens", stops, self.vocab)
-    }
-}
 
 /// Checks that tokens are below `vocab`.
 pub(crate) fn check_tokens(field: &'static str, tokens: &[Token], vocab: usize) -> Result<(), WireError> {
@@ -265,16 +178,6 @@ pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Resul
     check_length(field, text.len(), limit)
 }
 
-/// A text of 1 to `limit` letters, digits, `-` and `_`.
-fn check_name(field: &'static str, name: &str, limit: usize) -> Result<(), WireError> {
-    check_text(field, name, limit)?;
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if !name.bytes().all(allowed) {
-        return Err(WireError::Name { field, value: name.to_owned() });
-    }
-    Ok(())
-}
-
 /// A duration as it travels.
 pub(crate) fn wire_micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
@@ -291,44 +194,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-
-    const BOUNDS: SequenceBounds = SequenceBounds { vocab: 100, context: 8 };
-
-    #[test]
-    fn a_sequence_name_is_short_and_plain() {
-        assert_eq!(SequenceId::new("a-B_9").unwrap().as_str(), "a-B_9");
-        assert_eq!(SequenceId::new("").unwrap_err(), WireError::Empty { field: "sequence" });
-        let refusal = SequenceId::new("a b").unwrap_err().to_string();
-        assert!(refusal.contains("`a b`"), "{refusal}");
-        let refusal = SequenceId::new(&"x".repeat(65)).unwrap_err().to_string();
-        assert_eq!(refusal, "sequence is 65, beyond the limit of 64");
-    }
-
-    #[test]
-    fn a_number_makes_a_valid_sequence_name() {
-        let id = SequenceId::from(u128::MAX);
-        assert_eq!(SequenceId::new(id.as_str()).unwrap(), id);
-    }
-
-    #[test]
-    fn a_sequence_must_fit_the_model() {
-        assert_eq!(BOUNDS.check(&[1, 2, 3], 5), Ok(()));
-        assert_eq!(BOUNDS.check(&[], 5), Err(WireError::Empty { field: "committed" }));
-        assert_eq!(BOUNDS.check(&[1], 0).unwrap_err().to_string(), "max_tokens is 0, below the minimum of 1");
-        assert_eq!(BOUNDS.check(&[1, 2, 3], 6).unwrap_err().to_string(), "3 tokens and 6 more exceed the context of 8");
-        assert_eq!(
-            BOUNDS.check(&[1, 100], 1).unwrap_err().to_string(),
-            "committed holds token 100, beyond the vocabulary of 100"
-        );
-        assert!(BOUNDS.check(&[1], usize::MAX).is_err());
-    }
-
-    #[test]
-    fn stop_tokens_are_few_and_known() {
-        assert_eq!(BOUNDS.check_stops(&[0, 99]), Ok(()));
-        assert!(matches!(BOUNDS.check_stops(&[100]), Err(WireError::Token { token: 100, .. })));
-        assert!(matches!(BOUNDS.check_stops(&[0; 17]), Err(WireError::TooLarge { value: 17, .. })));
-    }
 
     #[test]
     fn sampling_survives_the_wire() {

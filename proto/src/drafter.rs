@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{ExitThresholds, FinishReason, Logprobs, Sampling, Token};
+use espalier_speculation::{ExitThresholds, FinishReason, Logprobs, Token};
 
 use crate::common::{
-    SequenceBounds, SequenceId, check_length, check_text, read_logprobs, read_logprobs_asked, read_reason,
-    read_sampling, required, wire_count, wire_micros, write_finish, write_logprobs, write_sampling,
+    check_length, check_text, read_logprobs, read_reason, required, wire_count, wire_micros, write_finish,
+    write_logprobs,
 };
 use crate::error::WireError;
 use crate::pb;
 use crate::pb::speculate_request::Message as Up;
 use crate::pb::speculate_response::Message as Down;
+use crate::sequence::{SequenceBounds, SequenceSpec};
 use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// The most rounds that one grant may allow.
@@ -27,25 +28,13 @@ pub(crate) const POLICY_BYTES_MAX: usize = 256;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
     /// The sequence.
-    pub sequence: SequenceId,
+    pub sequence: SequenceSpec,
     /// The target's name.
     pub target: String,
     /// The verifier's address, `http://host:port`.
     pub verifier: String,
-    /// Prompt and everything already emitted, at least one token.
-    pub committed: Vec<Token>,
-    /// So many of them, the last ones, were generated; the others are the prompt.
-    pub generated: usize,
-    /// How the target chooses.
-    pub sampling: Sampling,
     /// How trees are grown, as `name,key=value,...`.
     pub policy: String,
-    /// At most so many further tokens; at least 1.
-    pub max_tokens: usize,
-    /// Tokens that end the text, besides the target's own.
-    pub stop_tokens: Vec<Token>,
-    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
-    pub logprobs: Option<usize>,
     /// When rows leave a drafter with several exits; the drafter's own thresholds if absent.
     pub exit_thresholds: Option<ExitThresholds>,
 }
@@ -60,25 +49,14 @@ impl Start {
             Up::Start(start) => start,
             Up::Grant(_) => return Err(WireError::Order { expected: "a start", found: "a grant" }),
         };
-        let (max_tokens, generated) = (wire.max_tokens as usize, wire.generated as usize);
-        bounds.check(&wire.committed, max_tokens)?;
-        SequenceBounds::check_generated(generated, &wire.committed)?;
-        bounds.check_stops(&wire.stop_tokens)?;
         check_text("target", &wire.target, MODEL_NAME_BYTES_MAX)?;
         check_text("verifier", &wire.verifier, ADDRESS_BYTES_MAX)?;
         check_text("policy", &wire.policy, POLICY_BYTES_MAX)?;
         Ok(Self {
-            sequence: SequenceId::new(&wire.sequence)?,
+            sequence: SequenceSpec::read(wire.sequence, bounds)?,
             target: wire.target,
             verifier: wire.verifier,
-            committed: wire.committed,
-            generated,
-            // A bias on a token that only the target knows is nothing to the drafter.
-            sampling: read_sampling(wire.sampling)?,
             policy: wire.policy,
-            max_tokens,
-            stop_tokens: wire.stop_tokens,
-            logprobs: read_logprobs_asked(wire.logprobs)?,
             exit_thresholds: read_thresholds(wire.exit_thresholds)?,
         })
     }
@@ -93,16 +71,10 @@ fn read_thresholds(wire: Vec<f64>) -> Result<Option<ExitThresholds>, WireError> 
 impl From<Start> for pb::SpeculateRequest {
     fn from(start: Start) -> Self {
         let start = pb::Start {
-            sequence: start.sequence.to_string(),
+            sequence: Some(start.sequence.into()),
             target: start.target,
             verifier: start.verifier,
-            committed: start.committed,
-            sampling: Some(write_sampling(&start.sampling)),
             policy: start.policy,
-            max_tokens: wire_count(start.max_tokens),
-            stop_tokens: start.stop_tokens,
-            generated: wire_count(start.generated),
-            logprobs: start.logprobs.map(wire_count),
             exit_thresholds: start.exit_thresholds.map_or_else(Vec::new, |exits| exits.thresholds().to_vec()),
         };
         Self { message: Some(Up::Start(start)) }
@@ -271,21 +243,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::sequence::SequenceId;
 
     const BOUNDS: SequenceBounds = SequenceBounds { vocab: 100, context: 16 };
 
     fn start() -> Start {
         Start {
-            sequence: SequenceId::from(7),
+            sequence: SequenceSpec {
+                generated: 2,
+                logprobs: Some(0),
+                ..SequenceSpec::new(SequenceId::from(7), vec![1, 2, 3], 5)
+            },
             target: "medium".to_owned(),
             verifier: "http://127.0.0.1:50051".to_owned(),
-            committed: vec![1, 2, 3],
-            generated: 2,
-            sampling: Sampling::greedy(),
             policy: "pct,width=5".to_owned(),
-            max_tokens: 5,
-            stop_tokens: vec![],
-            logprobs: Some(0),
             exit_thresholds: Some(ExitThresholds::parse("0.5,0.75", 3).unwrap()),
         }
     }

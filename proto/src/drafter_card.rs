@@ -1,8 +1,9 @@
 //! What a drafter says of itself.
 
-use crate::common::{SequenceBounds, Vocabulary, at_least_one, check_text, wire_count};
+use crate::common::{Vocabulary, at_least_one, check_text, wire_count};
 use crate::error::WireError;
 use crate::pb;
+use crate::sequence::SequenceBounds;
 use crate::verifier_card::{MODEL_NAME_BYTES_MAX, VerifierCard, check_fingerprint};
 
 /// A draft model, as its service describes it.

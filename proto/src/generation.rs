@@ -5,14 +5,15 @@ use std::time::Duration;
 use espalier_speculation::{FinishReason, LOGPROBS_MAX, Sampling, StopStrings, Token};
 
 use crate::common::{
-    STOP_TOKENS_MAX, Vocabulary, at_least_one, check_length, check_text, read_logprob, read_logprobs_asked,
-    read_reason, read_sampling, required, wire_count, write_finish, write_sampling,
+    Vocabulary, at_least_one, check_length, check_text, read_logprob, read_logprobs_asked, read_reason, read_sampling,
+    required, wire_count, write_finish, write_sampling,
 };
 use crate::drafter::POLICY_BYTES_MAX;
 use crate::error::WireError;
 use crate::pb;
 use crate::pb::generate_request::Prompt as WirePrompt;
 use crate::pb::generate_response::Event as Down;
+use crate::sequence::STOP_TOKENS_MAX;
 use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// What is to be continued.

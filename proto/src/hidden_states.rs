@@ -11,7 +11,7 @@ use crate::verifier_card::Model;
 pub const STATES_BYTES_MAX: usize = 1 << 20;
 
 /// The most numbers of one state, so that every message has room for one.
-const WIDTH_MAX: usize = STATES_BYTES_MAX / size_of::<bf16>();
+const STATE_WIDTH_MAX: usize = STATES_BYTES_MAX / size_of::<bf16>();
 
 /// Where a model's hidden states are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Tap {
         let field = "hidden_states.layer";
         let (layer, width) = (at_least_one(field, wire.layer)?, wire.width as usize);
         check_length(field, layer, model.layers)?;
-        check_length("hidden_states.width", width, WIDTH_MAX)?;
+        check_length("hidden_states.width", width, STATE_WIDTH_MAX)?;
         check_width(width, model.hidden_size)?;
         Ok(Self { layer, width })
     }
@@ -134,7 +134,7 @@ impl HiddenStates {
 
     /// The same in pieces of at most [`STATES_BYTES_MAX`]; none if there are no states.
     pub(crate) fn into_pieces(self) -> Vec<Self> {
-        let rows = (WIDTH_MAX / self.width).max(1);
+        let rows = (STATE_WIDTH_MAX / self.width).max(1);
         let chunks = self.values.chunks(rows * self.width).enumerate();
         let piece = |(i, values): (usize, &[bf16])| Self {
             first: self.first + i * rows,
@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_small_and_make_the_whole(rows in 0..9usize, width in WIDTH_MAX / 4..WIDTH_MAX) {
+        fn pieces_are_small_and_make_the_whole(rows in 0..9usize, width in STATE_WIDTH_MAX / 4..STATE_WIDTH_MAX) {
             let mut whole = HiddenStates::new(5, width);
             (0..rows).for_each(|row| whole.push(&vec![row as f32; width]));
             let mut joined = HiddenStates::new(5, width);

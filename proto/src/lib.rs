@@ -16,6 +16,7 @@ mod fault;
 mod generation;
 mod hidden_states;
 mod numbered_tree;
+mod sequence;
 mod status;
 mod submission;
 mod tokenizer_files;
@@ -29,7 +30,7 @@ pub mod pb {
     tonic::include_proto!("espalier.v1");
 }
 
-pub use common::{SEQUENCE_ID_BYTES_MAX, STOP_TOKENS_MAX, SequenceBounds, SequenceId, Vocabulary};
+pub use common::Vocabulary;
 pub use drafter::{DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost, RoundReport, Start};
 pub use drafter_card::{DrafterCard, OnlyTarget};
 pub use error::WireError;
@@ -40,19 +41,20 @@ pub use generation::{
 };
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
+pub use sequence::{SEQUENCE_ID_BYTES_MAX, STOP_TOKENS_MAX, SequenceBounds, SequenceId, SequenceSpec};
 pub use status::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Places, Process, RoundCounters,
-    RoundCounts, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Process, RoundCounters, RoundCounts,
+    ServiceState, Slots, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
 pub use submission::{Credit, Submission};
-pub use tokenizer_files::{TOKENIZER_BYTES_MAX, TokenizerCollector, TokenizerFiles};
+pub use tokenizer_files::{TOKENIZER_FILES_BYTES_MAX, TokenizerCollector, TokenizerFiles};
 pub use verifier::{Open, Outcome, VerifierEvent};
 pub use verifier_card::{Model, RowCost, VerifierCard};
 
 /// The most bytes that a service reads as one message.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// The metadata in which a client may say who it is: places are shared between names.
+/// The metadata in which a client may say who it is: slots are shared between names.
 pub const CLIENT_NAME_KEY: &str = "x-espalier-client";
 
 /// The encoded description of the protocol, for reflection.

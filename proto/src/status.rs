@@ -12,6 +12,8 @@ pub use services::{
     DrafterStatus, EndCounts, GatewayStatus, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
 
+use serde::Serialize;
+
 use crate::common::wire_count;
 use crate::error::WireError;
 use crate::pb;
@@ -25,9 +27,9 @@ pub struct Process {
     pub resident_bytes: Option<u64>,
 }
 
-/// Places, each for one sequence or request.
+/// Slots, each for one sequence or request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct Slots {
     /// Those that are taken.
     pub open: usize,
     /// All of them.
@@ -63,7 +65,7 @@ pub struct RoundCounts {
 }
 
 /// Memory for keys and values, in blocks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct KvMemory {
     /// All of them.
     pub blocks: u64,
@@ -90,17 +92,17 @@ impl From<pb::Process> for Process {
     }
 }
 
-impl From<Places> for pb::Places {
-    fn from(places: Places) -> Self {
-        Self { open: wire_count(places.open), max: wire_count(places.max) }
+impl From<Slots> for pb::Slots {
+    fn from(slots: Slots) -> Self {
+        Self { open: wire_count(slots.open), max: wire_count(slots.max) }
     }
 }
 
-impl TryFrom<pb::Places> for Places {
+impl TryFrom<pb::Slots> for Slots {
     type Error = WireError;
 
-    fn try_from(wire: pb::Places) -> Result<Self, WireError> {
-        at_most("places.open", wire.open.into(), wire.max.into())?;
+    fn try_from(wire: pb::Slots) -> Result<Self, WireError> {
+        at_most("slots.open", wire.open.into(), wire.max.into())?;
         Ok(Self { open: wire.open as usize, max: wire.max as usize })
     }
 }

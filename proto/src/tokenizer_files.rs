@@ -5,7 +5,7 @@ use crate::error::WireError;
 use crate::pb::{FetchTokenizerResponse, TokenizerFile};
 
 /// The most bytes that a model's tokenizer files may have together.
-pub const TOKENIZER_BYTES_MAX: usize = 320 << 20;
+pub const TOKENIZER_FILES_BYTES_MAX: usize = 320 << 20;
 
 /// The most bytes of a file in one message.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
@@ -59,10 +59,10 @@ impl TokenizerCollector {
     /// Takes the next piece.
     ///
     /// # Errors
-    /// A file that is not known, or more than [`TOKENIZER_BYTES_MAX`] in all.
+    /// A file that is not known, or more than [`TOKENIZER_FILES_BYTES_MAX`] in all.
     pub fn add(&mut self, piece: &FetchTokenizerResponse) -> Result<(), WireError> {
         let held = self.tokenizer.len() + self.config.len() + self.chat_template.len();
-        check_length("tokenizer", held.saturating_add(piece.data.len()), TOKENIZER_BYTES_MAX)?;
+        check_length("tokenizer", held.saturating_add(piece.data.len()), TOKENIZER_FILES_BYTES_MAX)?;
         let unknown = WireError::Unknown { field: "file", value: piece.file };
         let file = match TokenizerFile::try_from(piece.file) {
             Ok(TokenizerFile::Tokenizer) => &mut self.tokenizer,
@@ -127,7 +127,7 @@ mod tests {
     fn more_than_the_limit_is_refused() {
         let piece = FetchTokenizerResponse { file: TokenizerFile::Tokenizer.into(), data: vec![0; CHUNK_BYTES_MAX] };
         let mut collector = TokenizerCollector::default();
-        for _ in 0..TOKENIZER_BYTES_MAX / CHUNK_BYTES_MAX {
+        for _ in 0..TOKENIZER_FILES_BYTES_MAX / CHUNK_BYTES_MAX {
             collector.add(&piece).unwrap();
         }
         let more = FetchTokenizerResponse { file: TokenizerFile::Config.into(), data: vec![0] };

@@ -2,36 +2,22 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{FinishReason, Logprobs, PassLoad, Sampling, Token};
+use espalier_speculation::{FinishReason, Logprobs, PassLoad, Token};
 
-use crate::common::{
-    SequenceBounds, SequenceId, read_finish, read_logprobs, read_logprobs_asked, read_sampling, required, wire_count,
-    wire_micros, write_finish, write_logprobs, write_sampling,
-};
+use crate::common::{read_finish, read_logprobs, required, wire_count, wire_micros, write_finish, write_logprobs};
 use crate::error::WireError;
 use crate::hidden_states::{HiddenStates, Tap};
 use crate::pb;
 use crate::pb::verify_request::Message as Up;
 use crate::pb::verify_response::Message as Down;
+use crate::sequence::SequenceSpec;
 use crate::verifier_card::VerifierCard;
 
 /// The first message of `Verify`: what the sequence holds and how it goes on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Open {
     /// The sequence.
-    pub sequence: SequenceId,
-    /// Prompt and everything already emitted, at least one token.
-    pub committed: Vec<Token>,
-    /// So many of them, the last ones, were generated; the others are the prompt.
-    pub generated: usize,
-    /// How the target chooses.
-    pub sampling: Sampling,
-    /// At most so many further tokens; at least 1.
-    pub max_tokens: usize,
-    /// Tokens that end the text, besides the model's own.
-    pub stop_tokens: Vec<Token>,
-    /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
-    pub logprobs: Option<usize>,
+    pub sequence: SequenceSpec,
     /// Where hidden states are read, if they are to be sent.
     pub tap: Option<Tap>,
 }
@@ -47,38 +33,16 @@ impl Open {
             Up::Tree(_) => return Err(WireError::Order { expected: "an open", found: "a tree" }),
             Up::Credit(_) => return Err(WireError::Order { expected: "an open", found: "credit" }),
         };
-        let (max_tokens, generated) = (wire.max_tokens as usize, wire.generated as usize);
         let bounds = card.bounds();
-        bounds.check(&wire.committed, max_tokens)?;
-        SequenceBounds::check_generated(generated, &wire.committed)?;
-        bounds.check_stops(&wire.stop_tokens)?;
-        let sampling = read_sampling(wire.sampling)?;
-        bounds.check_bias(&sampling)?;
-        Ok(Self {
-            sequence: SequenceId::new(&wire.sequence)?,
-            committed: wire.committed,
-            generated,
-            sampling,
-            max_tokens,
-            stop_tokens: wire.stop_tokens,
-            logprobs: read_logprobs_asked(wire.logprobs)?,
-            tap: wire.hidden_states.map(|tap| Tap::read(tap, &card.model)).transpose()?,
-        })
+        let sequence = SequenceSpec::read(wire.sequence, &bounds)?;
+        bounds.check_bias(&sequence.sampling)?;
+        Ok(Self { sequence, tap: wire.hidden_states.map(|tap| Tap::read(tap, &card.model)).transpose()? })
     }
 }
 
 impl From<Open> for pb::VerifyRequest {
     fn from(open: Open) -> Self {
-        let open = pb::Open {
-            sequence: open.sequence.to_string(),
-            committed: open.committed,
-            sampling: Some(write_sampling(&open.sampling)),
-            max_tokens: wire_count(open.max_tokens),
-            stop_tokens: open.stop_tokens,
-            generated: wire_count(open.generated),
-            logprobs: open.logprobs.map(wire_count),
-            hidden_states: open.tap.map(Into::into),
-        };
+        let open = pb::Open { sequence: Some(open.sequence.into()), hidden_states: open.tap.map(Into::into) };
         Self { message: Some(Up::Open(open)) }
     }
 }
@@ -221,26 +185,25 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use espalier_speculation::{Acceptance, Penalties, Shaping, TreeBounds};
+    use espalier_speculation::{Acceptance, Penalties, Sampling, Shaping, TreeBounds};
 
     use super::*;
     use crate::hidden_states::STATES_BYTES_MAX;
+    use crate::sequence::SequenceId;
     use crate::submission::{Credit, Submission};
     use crate::verifier_card::tests::card;
 
     const TREE: TreeBounds = TreeBounds { vocab: 100, max_nodes: 4, max_depth: 4 };
 
     fn open() -> Open {
-        Open {
-            sequence: SequenceId::from(7),
-            committed: vec![1, 2, 3],
+        let sequence = SequenceSpec {
             generated: 1,
             sampling: Sampling::new(0.8, 0, 0.9, 42).unwrap(),
-            max_tokens: 5,
             stop_tokens: vec![9],
             logprobs: Some(2),
-            tap: Some(Tap { layer: 5, width: 2 }),
-        }
+            ..SequenceSpec::new(SequenceId::from(7), vec![1, 2, 3], 5)
+        };
+        Open { sequence, tap: Some(Tap { layer: 5, width: 2 }) }
     }
 
     fn outcome() -> Outcome {
@@ -302,14 +265,20 @@ mod tests {
     fn what_an_open_asks_beyond_bounds_is_refused() {
         let bias = |token| Shaping::new(Penalties::NONE, [(token, 1.0)]).unwrap();
         let refusal = |open: Open| Open::read(open.into(), &card()).unwrap_err().to_string();
-        assert_eq!(refusal(Open { generated: 4, ..open() }), "generated is 4, beyond the limit of 3");
-        assert_eq!(refusal(Open { logprobs: Some(21), ..open() }), "logprobs is 21, beyond the limit of 20");
+        let asked = |change: fn(&mut SequenceSpec)| {
+            let mut open = open();
+            change(&mut open.sequence);
+            refusal(open)
+        };
+        assert_eq!(asked(|sequence| sequence.generated = 4), "generated is 4, beyond the limit of 3");
+        assert_eq!(asked(|sequence| sequence.logprobs = Some(21)), "logprobs is 21, beyond the limit of 20");
         let tap = |layer, width| refusal(Open { tap: Some(Tap { layer, width }), ..open() });
         assert_eq!(tap(9, 2), "hidden_states.layer is 9, beyond the limit of 8");
         assert_eq!(tap(0, 2), "hidden_states.layer is 0, below the minimum of 1");
         assert_eq!(tap(8, 3), "hidden states are 3 wide where 2 were expected");
-        let sampling = Sampling::greedy().with_shaping(bias(100));
-        assert_eq!(refusal(Open { sampling, ..open() }), "logit_bias holds token 100, beyond the vocabulary of 100");
+        let biased = SequenceSpec { sampling: Sampling::greedy().with_shaping(bias(100)), ..open().sequence };
+        let told = refusal(Open { sequence: biased, ..open() });
+        assert_eq!(told, "logit_bias holds token 100, beyond the vocabulary of 100");
     }
 
     #[test]

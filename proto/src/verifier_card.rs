@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use espalier_speculation::Token;
 
-use crate::common::{
-    SequenceBounds, Vocabulary, at_least_one, check_length, check_text, required, wire_count, wire_micros,
-};
+use crate::common::{Vocabulary, at_least_one, check_length, check_text, required, wire_count, wire_micros};
 use crate::error::WireError;
 use crate::pb;
+use crate::sequence::SequenceBounds;
 
 /// The longest name of a model, in bytes.
 pub(crate) const MODEL_NAME_BYTES_MAX: usize = 128;

@@ -11,7 +11,7 @@ use espalier_client::{Answer, Client, ClientError};
 use espalier_drafter::Config as DrafterConfig;
 use espalier_local::{Profiles, Role, System};
 use espalier_proto::pb::drafter_client::DrafterClient;
-use espalier_proto::{Fault, FaultKind, GenerationRequest, Party, SequenceId, Start};
+use espalier_proto::{Fault, FaultKind, GenerationRequest, Party, SequenceId, SequenceSpec, Start};
 use espalier_service_kit::channel;
 use espalier_speculation::Sampling;
 use espalier_tests::{address, answer, client, model, plan, prompts, request, sampling};
@@ -194,16 +194,10 @@ async fn a_drafter_for_one_target_serves_no_other() {
 async fn speculate(system: &System) -> Fault {
     let verifier = system.addresses().iter().find(|service| service.name == OTHER).unwrap();
     let start = Start {
-        sequence: SequenceId::from(1),
+        sequence: SequenceSpec::new(SequenceId::from(1), vec![1, 300], 4),
         target: OTHER.to_owned(),
         verifier: verifier.url.clone(),
-        committed: vec![1, 300],
-        generated: 0,
-        sampling: Sampling::greedy(),
         policy: "svip".to_owned(),
-        max_tokens: 4,
-        stop_tokens: vec![],
-        logprobs: None,
         exit_thresholds: None,
     };
     let drafter = channel(&format!("http://{}", address(system, Role::Drafter))).unwrap();

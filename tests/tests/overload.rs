@@ -16,9 +16,9 @@ use tonic::transport::Endpoint;
 
 const REQUESTS: usize = 1000;
 
-/// Places and queue together.
+/// Slots and queue together.
 const BOUND: usize = 64;
-const PLACES: usize = 24;
+const SLOTS: usize = 24;
 
 /// Long enough for a machine that is busy with other tests; what it takes otherwise, the test prints.
 const REFUSED_WITHIN: Duration = Duration::from_secs(10);
@@ -28,11 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const TOKENS: usize = 4;
 
-async fn start(places: usize, queued_max: usize) -> System {
+async fn start(slots: usize, queued_max: usize) -> System {
     let mut plan = plan(&["small"], Some(2), 2);
     let (verifier, listen) = plan.verifiers.remove(0);
-    plan.verifiers = vec![(verifier.with_sequences_max(places).unwrap(), listen)];
-    let plan = Plan { requests_max: places, queued_max, ..plan };
+    plan.verifiers = vec![(verifier.with_sequences_max(slots).unwrap(), listen)];
+    let plan = Plan { requests_max: slots, queued_max, ..plan };
     System::start(plan, |_: &str, _, _| {}).await.unwrap()
 }
 
@@ -60,7 +60,7 @@ async fn storm(system: &System, prompts: &[(Vec<Token>, Vec<Token>)]) -> Vec<Out
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_requests_at_once_are_served_right_or_refused_at_once() {
-    let system = start(PLACES, BOUND - PLACES).await;
+    let system = start(SLOTS, BOUND - SLOTS).await;
     let prompts: Vec<_> = prompts("small").into_iter().take(8).collect();
     let outcomes = storm(&system, &prompts).await;
     let (mut served, mut refusals) = (0, Vec::new());
@@ -82,7 +82,7 @@ async fn a_thousand_requests_at_once_are_served_right_or_refused_at_once() {
     refusals.sort();
     // Four clients share the queue, and leave a part of it free.
     assert!(
-        served >= PLACES + (BOUND - PLACES) / 2 && served + refusals.len() == REQUESTS,
+        served >= SLOTS + (BOUND - SLOTS) / 2 && served + refusals.len() == REQUESTS,
         "{served} served, {} refused",
         refusals.len()
     );

@@ -123,16 +123,16 @@ async fn the_first_two_tokens_have_the_target_s_distribution_whoever_drafts() {
     let prompt = [&text[..12], &text[..5]].concat();
     let exact = next_two(&client, &prompt).await;
     let ask = |seed| request("small", &prompt, 3, rejection(TEMPERATURE, TOP_K, seed));
-    type Way = fn(GenerationRequest) -> GenerationRequest;
-    let ways: [(&str, Way); 5] = [
+    type Variant = fn(GenerationRequest) -> GenerationRequest;
+    let variants: [(&str, Variant); 5] = [
         ("plain", |asked| GenerationRequest { speculate: false, ..asked }),
         ("n-grams", |asked| GenerationRequest { drafter: Some("ngram".to_owned()), ..asked }),
         ("usual", |asked| asked),
         ("chain", |asked| by_policy("constant,k=2", asked)),
         ("tree", |asked| by_policy("vanilla-tree,width=3,depth=2", asked)),
     ];
-    for (name, way) in ways {
-        let answers = stream::iter(0..SEEDS).map(|seed| answer(&client, way(ask(seed)))).buffer_unordered(PARALLEL);
+    for (name, variant) in variants {
+        let answers = stream::iter(0..SEEDS).map(|seed| answer(&client, variant(ask(seed)))).buffer_unordered(PARALLEL);
         let answers: Vec<Answer> = answers.collect().await;
         let mut counts = BTreeMap::new();
         for answer in &answers {

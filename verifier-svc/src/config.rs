@@ -132,7 +132,7 @@ impl Config {
         self.threads
     }
 
-    /// The same with places for so many sequences at once.
+    /// The same with slots for so many sequences at once.
     ///
     /// # Errors
     /// None, or more than [`SEQUENCES_LIMIT`].

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tonic::{Status, Streaming};
 
-use crate::engine::{REPLIES_MAX, ROUNDS_UNDER_WAY_MAX, Reply, Session};
+use crate::engine::{REPLIES_MAX, ROUNDS_UNDER_WAY_MAX, Reply, SequenceHandle};
 use crate::error::VerifierError;
 use crate::target::Target;
 
@@ -19,7 +19,7 @@ const OPENING_MAX: Duration = Duration::from_secs(10);
 /// Answers that may be owed at once: the opening and each round under way.
 const OWED_MAX: usize = 1 + ROUNDS_UNDER_WAY_MAX;
 
-/// A sequence that has asked for nothing for so long loses its place.
+/// A sequence that has asked for nothing for so long loses its slot.
 const IDLE_MAX: Duration = Duration::from_secs(300);
 
 /// A sequence and its stream. Whoever drops it drops the sequence.
@@ -27,7 +27,7 @@ pub(crate) struct Conversation {
     up: Streaming<pb::VerifyRequest>,
     /// Nothing will come up any more.
     heard_all: bool,
-    session: Session,
+    sequence: SequenceHandle,
     replies: mpsc::Receiver<Reply>,
     /// Answers that are still to come.
     owed: usize,
@@ -42,11 +42,11 @@ impl Conversation {
         let first = first.map_err(|_| VerifierError::NothingOpened)??;
         let first = first.ok_or(VerifierError::NothingOpened)?;
         let open = Open::read(first, &target.card).map_err(VerifierError::from)?;
-        let acceptance = open.sampling.acceptance();
+        let acceptance = open.sequence.sampling.acceptance();
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
-        let session = target.engine.open(open, sender)?;
+        let sequence = target.engine.open(open, sender)?;
         let bounds = tree_bounds(&target.card);
-        Ok(Self { up, heard_all: false, session, replies, owed: 1, bounds, acceptance })
+        Ok(Self { up, heard_all: false, sequence, replies, owed: 1, bounds, acceptance })
     }
 
     /// What goes down, until the sequence ends, fails, or has nothing more to say.
@@ -88,7 +88,7 @@ impl Conversation {
         if self.owed > OWED_MAX {
             return Err(VerifierError::UnderWay { limit: ROUNDS_UNDER_WAY_MAX });
         }
-        self.session.submit(submission)
+        self.sequence.submit(submission)
     }
 }
 

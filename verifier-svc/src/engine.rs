@@ -1,6 +1,6 @@
 //! The model at work, on a thread of its own.
 //!
-//! [`Engine`] is the way in: it opens sequences as [`Session`]s, which hand in
+//! [`Engine`] is the way in: it opens sequences as [`SequenceHandle`]s, which hand in
 //! trees and free everything when dropped. What comes back, comes through the
 //! channel given at the opening.
 
@@ -17,11 +17,11 @@ mod thread;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use espalier_proto::{Open, Places, Submission};
+use espalier_proto::{Open, Slots, Submission};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use self::command::{COMMANDS_PER_SEQUENCE, Command, Job, Key, Opening, Replies};
+use self::command::{COMMANDS_PER_SEQUENCE, Command, Key, Opening, Replies, Submitted};
 pub(crate) use self::command::{Loaded, REPLIES_MAX, ROUNDS_UNDER_WAY_MAX, Reply};
 use crate::admission::Admission;
 use crate::counts::Counts;
@@ -37,7 +37,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Starts the thread; it ends when the engine and all sessions are gone.
+    /// Starts the thread; it ends when the engine and all handles are gone.
     pub(crate) fn start(model: Loaded, sequences_max: usize) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel(sequences_max * COMMANDS_PER_SEQUENCE);
         let counts = model.counts.clone();
@@ -47,16 +47,16 @@ impl Engine {
 
     /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
     /// which has room for [`REPLIES_MAX`]; the first says that it is open.
-    pub(crate) fn open(&self, open: Open, replies: Replies) -> Result<Session, VerifierError> {
-        let place = self.admission.admit()?;
+    pub(crate) fn open(&self, open: Open, replies: Replies) -> Result<SequenceHandle, VerifierError> {
+        let slot = self.admission.admit()?;
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         // Room to close is set aside first, so that closing never waits or fails.
         let closing = self.commands.clone().try_reserve_owned().map_err(|failure| refused(&failure))?;
-        let opening = Opening { open, replies, place };
+        let opening = Opening { open, replies, slot };
         let (commands, counts) = (self.commands.clone(), self.counts.clone());
-        let session = Session { key, commands, closing: Some(closing), next_round: 0, counts };
-        session.send(Command::Open(key, Box::new(opening)))?;
-        Ok(session)
+        let sequence = SequenceHandle { key, commands, closing: Some(closing), next_round: 0, counts };
+        sequence.send(Command::Open(key, Box::new(opening)))?;
+        Ok(sequence)
     }
 
     /// What was done so far, and what waits.
@@ -64,9 +64,9 @@ impl Engine {
         &self.counts
     }
 
-    /// Places for sequences.
-    pub(crate) fn places(&self) -> Places {
-        self.admission.places()
+    /// Slots for sequences.
+    pub(crate) fn slots(&self) -> Slots {
+        self.admission.slots()
     }
 
     /// Whether the thread has ended.
@@ -82,7 +82,7 @@ impl Engine {
 
 /// An open sequence; dropping it frees all that it holds.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct SequenceHandle {
     key: Key,
     commands: mpsc::Sender<Command>,
     closing: Option<mpsc::OwnedPermit<Command>>,
@@ -90,7 +90,7 @@ pub(crate) struct Session {
     counts: Counts,
 }
 
-impl Session {
+impl SequenceHandle {
     /// Hands in the next rounds. At most [`ROUNDS_UNDER_WAY_MAX`] may wait for their outcomes.
     pub(crate) fn submit(&mut self, submission: Submission) -> Result<(), VerifierError> {
         let (expected, found) = (self.next_round, submission.round());
@@ -99,7 +99,7 @@ impl Session {
         }
         self.next_round += submission.rounds() as u64;
         let waiting = matches!(submission, Submission::Tree(_)).then(|| self.counts.waiting.enter());
-        self.send(Command::Submit(self.key, Job { submission, arrived: Instant::now(), waiting }))
+        self.send(Command::Submit(self.key, Submitted { submission, arrived: Instant::now(), waiting }))
     }
 
     fn send(&self, command: Command) -> Result<(), VerifierError> {
@@ -107,7 +107,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for SequenceHandle {
     fn drop(&mut self) {
         if let Some(closing) = self.closing.take() {
             closing.send(Command::Close(self.key));

@@ -36,7 +36,7 @@ pub enum VerifierError {
     #[error("no sequence was opened")]
     NothingOpened,
     /// The sequence has asked for nothing for too long.
-    #[error("nothing was asked for in {} seconds, so the sequence lost its place", limit.as_secs())]
+    #[error("nothing was asked for in {} seconds, so the sequence lost its slot", limit.as_secs())]
     Idle {
         /// How long a sequence may ask for nothing.
         limit: Duration,

@@ -4,7 +4,7 @@
 //! it behind gRPC. The model lives on one thread: each of its turns runs the
 //! waiting trees of all sequences, and pieces of new prompts, in one forward
 //! pass. A sequence is one `Verify` stream; when the stream is dropped, its
-//! cache and its place are freed before the next turn.
+//! cache and its slot are freed before the next turn.
 //!
 //! It knows neither drafters nor policies: any tree is checked, and the text is
 //! the target's own whatever is proposed.

@@ -14,7 +14,7 @@ pub(crate) fn status(started: Instant, engine: &Engine, blocks: &BlockPool) -> V
     let counts = engine.counts();
     VerifierStatus {
         process: Process { uptime: started.elapsed(), resident_bytes },
-        sequences: engine.places(),
+        sequences: engine.slots(),
         trees_waiting: counts.waiting.read(),
         passes: counts.passes.read(),
         rounds: counts.rounds.read(),

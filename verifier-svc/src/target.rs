@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Team, Workspace, fingerprint};
-use espalier_proto::{Model, RowCost, TOKENIZER_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary};
+use espalier_proto::{
+    Model, RowCost, TOKENIZER_FILES_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary,
+};
 use espalier_service_kit::Bytes;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
@@ -33,7 +35,7 @@ pub enum LoadError {
         vocab: usize,
     },
     /// The tokenizer's files are too large to be sent.
-    #[error("the tokenizer's files have {bytes} bytes, beyond the limit of {TOKENIZER_BYTES_MAX}")]
+    #[error("the tokenizer's files have {bytes} bytes, beyond the limit of {TOKENIZER_FILES_BYTES_MAX}")]
     TokenizerSize {
         /// Their size.
         bytes: usize,
@@ -113,7 +115,7 @@ fn tokenizer_files(tokenizer: &Tokenizer) -> Result<TokenizerFiles, LoadError> {
     let parts = tokenizer.parts().clone();
     let files = TokenizerFiles { tokenizer: parts.tokenizer, config: parts.config, chat_template: parts.chat_template };
     match files.bytes() {
-        bytes if bytes > TOKENIZER_BYTES_MAX => Err(LoadError::TokenizerSize { bytes }),
+        bytes if bytes > TOKENIZER_FILES_BYTES_MAX => Err(LoadError::TokenizerSize { bytes }),
         _ => Ok(files),
     }
 }

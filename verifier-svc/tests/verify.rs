@@ -10,8 +10,8 @@ use clap::Parser;
 use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Team, Workspace, fingerprint};
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{
-    Credit, DrafterEvent, Fault, FaultKind, Grant, HiddenStates, NumberedTree, Open, Party, SequenceId, Submission,
-    Tap, TokenizerCollector, VerifierCard, pb,
+    Credit, DrafterEvent, Fault, FaultKind, Grant, HiddenStates, NumberedTree, Open, Party, SequenceId, SequenceSpec,
+    Submission, Tap, TokenizerCollector, VerifierCard, pb,
 };
 use espalier_round::{
     Driver, EVENTS_MAX, Event, Feedback, Grants, Ngram, Plain, Proposed, Proposer, RemoteVerifier, Sequence, Verifier,
@@ -69,16 +69,12 @@ fn long_prompt(count: usize) -> Vec<Token> {
 }
 
 fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
-    Open {
-        sequence: SequenceId::from(id),
-        committed: committed.to_vec(),
-        generated: 0,
-        sampling: Sampling::greedy(),
-        max_tokens,
-        stop_tokens: vec![],
-        logprobs: None,
-        tap: None,
-    }
+    Open { sequence: SequenceSpec::new(SequenceId::from(id), committed.to_vec(), max_tokens), tap: None }
+}
+
+/// The same with another way of sampling.
+fn sampled(sampling: Sampling, open: Open) -> Open {
+    Open { sequence: SequenceSpec { sampling, ..open.sequence }, ..open }
 }
 
 /// A round with a tree.
@@ -93,7 +89,7 @@ async fn opened(channel: &Channel, open: Open) -> Result<RemoteVerifier, Fault> 
 
 /// Runs a sequence to its end.
 async fn text_of(channel: &Channel, open: Open, proposer: impl Proposer) -> (Vec<Token>, FinishReason) {
-    let sequence = Sequence::new(open.committed.clone(), open.max_tokens);
+    let sequence = Sequence::new(open.sequence.committed.clone(), open.sequence.max_tokens);
     let verifier = opened(channel, open).await.unwrap();
     let grants = Grants::new();
     grants.add(Grant::new(1024).unwrap()).unwrap();
@@ -169,7 +165,7 @@ async fn a_seed_decides_the_text_whatever_is_proposed() {
     let channel = start(&[]).await;
     let prompt = golden(1).remove(0).prompt;
     let sampling = |seed| Sampling::new(0.8, 50, 0.95, seed).unwrap();
-    let seeded = |id, seed| Open { sampling: sampling(seed), ..open(id, &prompt, 40) };
+    let seeded = |id, seed| sampled(sampling(seed), open(id, &prompt, 40));
     let (text, _) = text_of(&channel, seeded(1, 7), Plain).await;
     assert_eq!(text_of(&channel, seeded(2, 7), ngram()).await.0, text);
     assert_eq!(text_of(&channel, seeded(3, 7), prophet(&prompt, &text, 5)).await.0, text);
@@ -212,7 +208,8 @@ async fn a_stop_token_ends_the_text_exactly_there() {
     let Golden { prompt, answer } = golden(1).remove(0);
     let stop = answer[10];
     let end = answer.iter().position(|token| *token == stop).unwrap();
-    let open = Open { stop_tokens: vec![stop], ..open(1, &prompt, answer.len()) };
+    let mut open = open(1, &prompt, answer.len());
+    open.sequence.stop_tokens = vec![stop];
     let (text, reason) = text_of(&channel, open, prophet(&prompt, &answer, 8)).await;
     assert_eq!((text.as_slice(), reason), (&answer[..=end], FinishReason::Stop));
 }
@@ -365,7 +362,7 @@ async fn a_sequence_that_is_opened_again_goes_on_there() {
 
 fn by_rejection(id: u128, seed: u64, prompt: &[Token], max_tokens: usize) -> Open {
     let sampling = Sampling::new(0.8, 50, 0.95, seed).unwrap().with_acceptance(Acceptance::Rejection);
-    Open { sampling, ..open(id, prompt, max_tokens) }
+    sampled(sampling, open(id, prompt, max_tokens))
 }
 
 #[tokio::test]
@@ -395,7 +392,8 @@ fn drawn(token: Token, pairs: &[(Token, f64)]) -> CandidateTree {
 async fn by_rejection_a_tree_is_cut_where_the_context_ends_and_logprobs_come_with_its_tokens() {
     let channel = start(&[]).await;
     let prompt = long_prompt(2040);
-    let asked = Open { logprobs: Some(2), ..by_rejection(1, 7, &prompt, 8) };
+    let mut asked = by_rejection(1, 7, &prompt, 8);
+    asked.sequence.logprobs = Some(2);
     let mut verifier = opened(&channel, asked).await.unwrap();
     let mut guesses = Tree::new();
     for node in 0..20 {
@@ -413,7 +411,8 @@ async fn by_rejection_a_stop_token_ends_the_text_exactly_there() {
     let prompt = golden(1).remove(0).prompt;
     let (text, _) = text_of(&channel, by_rejection(1, 7, &prompt, 20), Plain).await;
     let end = text.iter().position(|token| *token == text[10]).unwrap();
-    let stopped = Open { stop_tokens: vec![text[10]], ..by_rejection(2, 7, &prompt, 20) };
+    let mut stopped = by_rejection(2, 7, &prompt, 20);
+    stopped.sequence.stop_tokens = vec![text[10]];
     assert_eq!(text_of(&channel, stopped, Plain).await, (text[..=end].to_vec(), FinishReason::Stop));
 }
 

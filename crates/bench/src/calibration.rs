@@ -13,8 +13,8 @@ mod observe;
 mod reader;
 mod report;
 
+use espalier_command::Verdict;
 use espalier_command::report::{figure, json, progress, table, write};
-use espalier_command::{Verdict, prompts};
 use espalier_local::SystemArgs;
 
 use self::bins::Bin;
@@ -25,14 +25,17 @@ use crate::error::BenchError;
 pub use args::Calibration;
 
 pub(crate) fn run(system: &SystemArgs, args: &Calibration) -> Result<Verdict, BenchError> {
-    let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
+    let prompts = args.asked.read()?;
     let mut observer = Observer::load(args, system)?;
     let bar = progress(prompts.len() as u64, "prompts");
     let observations = prompts.iter().map(|prompt| observer.observe(prompt).inspect(|_| bar.inc(1)));
     let observations = observations.collect::<Result<Vec<_>, _>>();
     bar.finish_and_clear();
-    let report =
-        Report::new(Pair { target: &args.target, drafter: &args.drafter }, prompts.len(), &observations?.concat());
+    let report = Report::new(
+        Pair { target: &args.target, drafter: &args.drafter.drafter },
+        prompts.len(),
+        &observations?.concat(),
+    );
     if args.json {
         json(&report);
     } else {

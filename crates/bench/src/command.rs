@@ -29,12 +29,12 @@ pub enum Bench {
     ///
     /// All ways are put under the same load in turns, level by level in one run. Every text is held against the one that
     /// plain decoding alone gives; if any differs, or a request fails or takes too long, the exit code is 1. Requests that
-    /// are refused for want of places are counted apart.
+    /// are refused for want of slots are counted apart.
     Load(Load),
     /// Very many sequences, a third of them cancelled and a third with deadlines at random moments: nothing may be left.
     ///
-    /// Clients are more than there are places, so some wait and some are refused. If afterwards a sequence has ended
-    /// otherwise than it should, or a block, a place, a task or more than 5 % of memory is held that was not before, the
+    /// Clients are more than there are slots, so some wait and some are refused. If afterwards a sequence has ended
+    /// otherwise than it should, or a block, a slot, a task or more than 5 % of memory is held that was not before, the
     /// exit code is 1.
     Soak(Soak),
     /// Two builds of this program in turns: kernels, one request at a time, drafters and load.

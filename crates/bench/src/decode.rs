@@ -1,9 +1,6 @@
 //! `espalier bench decode`: plain and speculative decoding, prompt by prompt in one run.
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
-
-use espalier_command::{Decoding, Form, OneTarget, Verdict, prompts, report, request};
+use espalier_command::{Decoding, Form, OneTarget, PromptArgs, Verdict, report, request};
 use espalier_local::SystemArgs;
 use espalier_proto::GenerationRequest;
 use espalier_speculation::Acceptance;
@@ -17,12 +14,8 @@ pub struct Decode {
     /// The model that answers.
     #[arg(long, default_value = "medium", value_name = "T")]
     pub(crate) target: String,
-    /// Prompts, one JSON object a line.
-    #[arg(long, value_name = "FILE.jsonl")]
-    pub(crate) prompts: PathBuf,
-    /// Only the first so many prompts.
-    #[arg(long, default_value = "20", value_name = "N")]
-    pub(crate) limit: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) asked: PromptArgs,
     #[command(flatten)]
     pub(crate) decoding: Decoding,
     /// Print JSON.
@@ -31,7 +24,7 @@ pub struct Decode {
 }
 
 pub(crate) async fn run(system: &SystemArgs, args: &Decode) -> Result<Verdict, BenchError> {
-    let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
+    let prompts = args.asked.read()?;
     let local = OneTarget::start(&args.target, &args.decoding, system).await?;
     let requests = prompts.iter().map(|prompt| {
         let request = request(&local.target, prompt, Form::Chat, &args.decoding)?;

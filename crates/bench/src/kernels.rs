@@ -51,14 +51,14 @@ struct Measured {
     weight_bytes: usize,
     /// Bytes per second of streaming reads of as many bytes: partly from the caches where they are large.
     bandwidth: f64,
-    passes: Vec<Pass>,
+    passes: Vec<PassTime>,
     /// Several sequences in one pass.
     together: Vec<Together>,
 }
 
 /// Passes over one number of rows.
 #[derive(Serialize)]
-struct Pass {
+struct PassTime {
     rows: usize,
     /// Median time.
     ms: f64,
@@ -116,11 +116,11 @@ impl Floors {
     }
 
     /// The figures of a pass over so many rows, of which one alone takes `one_row_ms`.
-    fn pass(&self, rows: usize, ms: f64, one_row_ms: f64) -> Pass {
+    fn pass(&self, rows: usize, ms: f64, one_row_ms: f64) -> PassTime {
         let computing_ms = rows as f64 * self.computing_ms;
         let (floor_ms, bound) =
             if self.reading_ms > computing_ms { (self.reading_ms, "memory") } else { (computing_ms, "arithmetic") };
-        Pass { rows, ms, to_one_row: ms / one_row_ms, floor_ms, bound, to_floor: ms / floor_ms }
+        PassTime { rows, ms, to_one_row: ms / one_row_ms, floor_ms, bound, to_floor: ms / floor_ms }
     }
 }
 
@@ -178,8 +178,8 @@ fn print(measured: &Measured, json: bool) {
     anstream::println!("{} sequences in one pass:\n{}", together::SEQUENCES, together_table(&measured.together));
 }
 
-fn passes_table(passes: &[Pass]) -> comfy_table::Table {
-    let row = |pass: &Pass| {
+fn passes_table(passes: &[PassTime]) -> comfy_table::Table {
+    let row = |pass: &PassTime| {
         vec![
             pass.rows.to_string(),
             format!("{:.3}", pass.ms),

@@ -2,10 +2,10 @@
 
 use clap::builder::RangedU64ValueParser;
 
-/// The most requests at once, or places: as many as a verifier serves.
+/// The most requests at once, or slots: as many as a verifier serves.
 const AT_ONCE_MAX: u64 = espalier_verifier::SEQUENCES_LIMIT as u64;
 
-/// Reads a number of requests at once, or of places.
+/// Reads a number of requests at once, or of slots.
 pub(crate) fn at_once() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=AT_ONCE_MAX)
 }

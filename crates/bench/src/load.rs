@@ -39,14 +39,14 @@ use crate::turns::order;
 
 pub use args::Load;
 
-/// Places of each service when requests arrive at a rate, unless told otherwise.
-const OPEN_PLACES: usize = 64;
+/// Slots of each service when requests arrive at a rate, unless told otherwise.
+const OPEN_SLOTS: usize = 64;
 
 pub(crate) async fn run(system: &SystemArgs, args: &Load) -> Result<Verdict, BenchError> {
     // What is wrong with the request is said before anything is loaded.
     let levels = levels(args);
     let prompts = mixed(args)?;
-    let Compared { plan, targets, arms } = Compared::new(args, places(args), system)?;
+    let Compared { plan, targets, arms } = Compared::new(args, slots(args), system)?;
     let decoding = Decoding::of(args.answers);
     request("", "", Form::Chat, &decoding)?;
 
@@ -84,10 +84,10 @@ fn levels(args: &Load) -> Vec<Level> {
     }
 }
 
-/// Places of each service: enough that no client of a closed loop is refused, unless told otherwise.
-fn places(args: &Load) -> usize {
-    let open = (!args.rate.is_empty()).then_some(OPEN_PLACES);
-    args.places.or(open).unwrap_or_else(|| args.concurrency.iter().copied().max().unwrap_or(1))
+/// Slots of each service: enough that no client of a closed loop is refused, unless told otherwise.
+fn slots(args: &Load) -> usize {
+    let open = (!args.rate.is_empty()).then_some(OPEN_SLOTS);
+    args.slots.or(open).unwrap_or_else(|| args.concurrency.iter().copied().max().unwrap_or(1))
 }
 
 /// Prompts of all files in turns, so that however few are asked are of all lengths that there are.
@@ -101,7 +101,7 @@ fn mixed(args: &Load) -> Result<Vec<String>, BenchError> {
 /// What is asked of one target, whoever drafts.
 #[derive(Debug, Clone)]
 struct Asked {
-    /// The target's place.
+    /// The target's index.
     target: usize,
     request: GenerationRequest,
 }
@@ -119,7 +119,7 @@ fn requests(targets: &[String], prompts: &[String], decoding: &Decoding) -> Resu
 /// One arm at one level, for so many requests.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// The arm's place.
+    /// The arm's index.
     arm: usize,
     level: Level,
     requests: usize,
@@ -133,7 +133,7 @@ struct Bench<'a> {
     args: &'a Load,
     arms: Vec<Arm>,
     targets: Vec<String>,
-    /// What each arm asks, by its place.
+    /// What each arm asks, by its index.
     questions: Vec<Vec<Question>>,
     /// Requests of the turns so far.
     asked: AtomicUsize,

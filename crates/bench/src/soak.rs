@@ -2,7 +2,7 @@
 //! of them may be left.
 //!
 //! Of three sequences one is cancelled and one has a deadline, each at a random moment. Clients go by four names and are
-//! more than the gateway has places for, so some wait and some are refused. Long prompts come first, so that all blocks of
+//! more than the gateway has slots for, so some wait and some are refused. Long prompts come first, so that all blocks of
 //! keys and values have their memory, and then a tenth as many sequences: what is compared is a system that has been at
 //! work before and after, not a new one.
 
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use espalier_client::Client;
 use espalier_command::report::progress;
-use espalier_command::{Decoding, Form, Verdict, prompts, request, start};
+use espalier_command::{Decoding, Form, Verdict, request, start};
 use espalier_local::{DrafterChoice, LocalError, Plan, System, SystemArgs};
 use espalier_model::BlockCounts;
 use espalier_proto::GenerationRequest;
@@ -47,7 +47,7 @@ const SPAN_UNKNOWN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(system: &SystemArgs, args: &Soak) -> Result<Verdict, BenchError> {
     // What is wrong with the request is said before anything is loaded.
-    let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
+    let prompts = args.asked.read()?;
     let running = start(plan(system, args)?).await?;
     let found = soak(&running, &prompts, args).await;
     running.stop().await?;
@@ -56,17 +56,17 @@ pub(crate) async fn run(system: &SystemArgs, args: &Soak) -> Result<Verdict, Ben
     Ok(report.is_sound().into())
 }
 
-/// One target and one drafter. The gateway has fewer places than there are clients, even with its queue; the services
+/// One target and one drafter. The gateway has fewer slots than there are clients, even with its queue; the services
 /// behind it have more, as they hear of a cancellation later.
 fn plan(system: &SystemArgs, args: &Soak) -> Result<Plan, BenchError> {
     let memory = Some(system.kv_memory.unwrap_or(KV_MEMORY));
     let system = SystemArgs { kv_memory: memory, ..system.clone() };
-    let drafter = DrafterChoice::parse(&args.drafter, &system)?;
+    let drafter = DrafterChoice::parse(&args.drafter.drafter, &system)?;
     let mut plan = Plan::new(&[&args.target], &[drafter], &system)?;
     for (config, _) in &mut plan.verifiers {
-        *config = config.clone().with_sequences_max(2 * args.places).map_err(LocalError::from)?;
+        *config = config.clone().with_sequences_max(2 * args.slots).map_err(LocalError::from)?;
     }
-    Ok(Plan { requests_max: args.places, queued_max: args.places + args.places / 2, ..plan })
+    Ok(Plan { requests_max: args.slots, queued_max: args.slots + args.slots / 2, ..plan })
 }
 
 /// Sends all sequences and tells what became of them, and what is left.

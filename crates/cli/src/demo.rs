@@ -19,7 +19,7 @@ const QUESTIONS: &str = "greedy.jsonl";
 const SPECIALIST: Pair = Pair { target: "medium", drafter: "medium-edd" };
 
 /// Most tokens of an answer, as in the benchmarks.
-const TOKENS_MAX: u32 = 128;
+const ANSWER_TOKENS_MAX: u32 = 128;
 
 /// After so long no further question is asked of a pair: with three of them it is over within a minute on a slow machine.
 const PAIR_TIME_MAX: Duration = Duration::from_secs(14);
@@ -82,7 +82,7 @@ async fn stream(client: &mut Client, pair: Pair, question: &str) -> Result<(), C
 }
 
 fn ask(pair: Pair, question: &str) -> Result<GenerationRequest, CliError> {
-    let request = request(pair.target, question, Form::Chat, &Decoding::greedy(TOKENS_MAX))?;
+    let request = request(pair.target, question, Form::Chat, &Decoding::greedy(ANSWER_TOKENS_MAX))?;
     Ok(GenerationRequest { drafter: Some(pair.drafter.to_owned()), ..request })
 }
 

@@ -37,19 +37,19 @@ pub(crate) async fn run(system: &SystemArgs, train: &Train) -> Result<Verdict, C
         Train::Edd(args) => begin(system, edd(system, args)?, &args.common).await,
         Train::EarlyExit(args) => begin(system, early_exit(system, args)?, &args.common).await,
         Train::CaliTs(args) => begin(system, cali_ts(system, args)?, &args.common).await,
-        Train::Resume(args) => finish(Job::Resume { out: args.out.clone() }, args.json).await,
+        Train::Resume(args) => finish(TrainingRun::Resume { out: args.out.clone() }, args.json).await,
     }
 }
 
 async fn begin(system: &SystemArgs, method: Method, common: &Common) -> Result<Verdict, CliError> {
     let recipe = Box::new(recipe(system, method, common));
-    finish(Job::New { recipe, out: common.out.clone() }, common.json).await
+    finish(TrainingRun::New { recipe, out: common.out.clone() }, common.json).await
 }
 
 /// Works until the model is there, or until told to stop.
-async fn finish(job: Job, json: bool) -> Result<Verdict, CliError> {
-    let out = job.out().to_owned();
-    match supervise(move |stop| job.run(stop)).await? {
+async fn finish(run: TrainingRun, json: bool) -> Result<Verdict, CliError> {
+    let out = run.out().to_owned();
+    match supervise(move |stop| run.go(stop)).await? {
         Outcome::Finished(summary) => {
             show(&summary, &out, json);
             Ok(Verdict::Good)
@@ -62,20 +62,20 @@ async fn finish(job: Job, json: bool) -> Result<Verdict, CliError> {
     }
 }
 
-/// A training.
-enum Job {
+/// A training, from the beginning or from where it was interrupted.
+enum TrainingRun {
     New { recipe: Box<Recipe>, out: PathBuf },
     Resume { out: PathBuf },
 }
 
-impl Job {
+impl TrainingRun {
     fn out(&self) -> &Path {
         match self {
             Self::New { out, .. } | Self::Resume { out } => out,
         }
     }
 
-    fn run(&self, stop: &AtomicBool) -> Result<Outcome, TrainError> {
+    fn go(&self, stop: &AtomicBool) -> Result<Outcome, TrainError> {
         let mut bar = Bar::new();
         match self {
             Self::New { recipe, out } => espalier_trainer::train(recipe, out, &mut bar, stop),

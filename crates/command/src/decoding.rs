@@ -1,5 +1,6 @@
 //! How a command line says what answers shall be like.
 
+use espalier_local::DEFAULT_DRAFTER;
 use espalier_speculation::{Acceptance, Token};
 
 /// How long answers are, and whether they are drawn.
@@ -39,9 +40,9 @@ pub struct Decoding {
     /// are greedy decoding.
     #[arg(long, default_value_t = Acceptance::Coupled, value_name = "coupled|rejection")]
     pub acceptance: Acceptance,
-    /// How trees are grown: a policy, with parameters if wanted.
-    #[arg(long, value_name = "P[,key=value…]", long_help = policy_help())]
-    pub policy: Option<String>,
+    /// How trees are grown.
+    #[command(flatten)]
+    pub policy: PolicyArg,
     /// Who drafts: a drafter by name in the folder of models or by path, or `NAME:LAYERS` for its first layers; `ngram`
     /// for proposals from the text itself.
     #[arg(long, value_name = "D")]
@@ -49,6 +50,23 @@ pub struct Decoding {
     /// Decode with the target alone.
     #[arg(long)]
     pub no_speculation: bool,
+}
+
+/// How trees are grown.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct PolicyArg {
+    /// How trees are grown: a policy, with parameters if wanted; the gateway's usual one when absent.
+    #[arg(long, value_name = "P[,key=value…]", long_help = policy_help())]
+    pub policy: Option<String>,
+}
+
+/// The one drafter of a measurement.
+#[derive(Debug, Clone, clap::Args)]
+pub struct DrafterArg {
+    /// Who drafts: a drafter by name or by path, `NAME:LAYERS` for first layers, `ngram` for proposals from the text
+    /// itself.
+    #[arg(long, default_value = DEFAULT_DRAFTER, value_name = "D")]
+    pub drafter: String,
 }
 
 /// How the text so far, or the user, makes tokens more or less likely.
@@ -95,7 +113,7 @@ impl Decoding {
             min_p: 0.0,
             shaping: ShapingArgs::default(),
             acceptance: Acceptance::Coupled,
-            policy: None,
+            policy: PolicyArg::default(),
             drafter: None,
             no_speculation: false,
         }
@@ -104,7 +122,8 @@ impl Decoding {
 
 /// The policies' own help.
 fn policy_help() -> String {
-    format!("How trees are grown: a policy, with parameters if wanted.\n\n{}", espalier_speculation::policy_help())
+    let what = "How trees are grown: a policy, with parameters if wanted; the gateway's usual one when absent.";
+    format!("{what}\n\n{}", espalier_speculation::policy_help())
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ mod request;
 mod running;
 mod verdict;
 
-pub use decoding::{Answers, Decoding};
+pub use decoding::{Answers, Decoding, DrafterArg, PolicyArg};
 pub use error::CommandError;
+pub use prompts::PromptArgs;
 pub use request::{Form, request};
 pub use running::{OneTarget, start};
 pub use verdict::Verdict;

@@ -2,11 +2,33 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::error::CommandError;
+
+/// Where prompts come from, and how many: `LIMIT` unless told otherwise.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PromptArgs<const LIMIT: usize = 20> {
+    /// Prompts, one JSON object a line.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub prompts: PathBuf,
+    /// Only the first so many prompts.
+    #[arg(long, default_value_t = NonZeroUsize::new(LIMIT).unwrap_or(NonZeroUsize::MIN), value_name = "N")]
+    pub limit: NonZeroUsize,
+}
+
+impl<const LIMIT: usize> PromptArgs<LIMIT> {
+    /// The prompts.
+    ///
+    /// # Errors
+    /// As for [`read`].
+    pub fn read(&self) -> Result<Vec<String>, CommandError> {
+        read(&self.prompts, Some(self.limit.get()))
+    }
+}
 
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 4 << 20;

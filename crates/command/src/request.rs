@@ -21,7 +21,7 @@ pub enum Form {
 /// Sampling parameters out of range, a text that is no policy, and one that does not suit acceptance by rejection.
 pub fn request(target: &str, prompt: &str, form: Form, decoding: &Decoding) -> Result<GenerationRequest, CommandError> {
     let sampling = sampling(decoding)?;
-    let policy = decoding.policy.as_deref();
+    let policy = decoding.policy.policy.as_deref();
     if let Some(policy) = policy.map(parse_policy).transpose()?
         && sampling.acceptance() == Acceptance::Rejection
     {

@@ -27,9 +27,9 @@ pub struct AtExit<'a> {
     pub logits: &'a [f32],
 }
 
-/// A slot of a segment's cache.
+/// A row of a segment, by its slot in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct RowId {
     segment: usize,
     slot: usize,
 }
@@ -37,7 +37,7 @@ struct Place {
 /// A row that wants logits and has not left yet.
 #[derive(Clone, Copy, Debug)]
 struct Asking {
-    place: Place,
+    id: RowId,
     /// Its number among all rows of the pass.
     row: usize,
     /// Its number among those that want logits.
@@ -70,7 +70,7 @@ impl Decoder {
         pass.answer_at(segments, &asking);
         for (exit, &next) in exits[1..].iter().enumerate() {
             asking.retain(|asked| {
-                let segment = asked.place.segment;
+                let segment = asked.id.segment;
                 goes_on(AtExit {
                     segment,
                     row: asked.answer - starts[segment].logits,
@@ -78,8 +78,8 @@ impl Decoder {
                     logits: pass.logits(asked.answer),
                 })
             });
-            let places: Vec<Place> = asking.iter().map(|asked| asked.place).collect();
-            pass.deepen(segments, &places, next)?;
+            let ids: Vec<RowId> = asking.iter().map(|asked| asked.id).collect();
+            pass.deepen(segments, &ids, next)?;
             pass.answer_at(segments, &asking);
         }
         drop(pass);
@@ -96,14 +96,14 @@ impl Decoder {
 }
 
 /// The rows that want logits among `new`, those of all segments; and where each segment begins among them and among all.
-fn asking(segments: &[Segment<'_>], new: &[Place]) -> (Vec<Asking>, Vec<Start>) {
+fn asking(segments: &[Segment<'_>], new: &[RowId]) -> (Vec<Asking>, Vec<Start>) {
     let (mut asking, mut starts) = (Vec::new(), Vec::with_capacity(segments.len()));
     let mut first = 0;
     for Segment { rows, logits, .. } in segments {
         starts.push(Start { logits: asking.len(), row: first });
         let silent = rows.len() - logits.wanted(rows.len());
-        for (row, place) in new.iter().enumerate().take(first + rows.len()).skip(first + silent) {
-            asking.push(Asking { place: *place, row, answer: asking.len() });
+        for (row, id) in new.iter().enumerate().take(first + rows.len()).skip(first + silent) {
+            asking.push(Asking { id: *id, row, answer: asking.len() });
         }
         first += rows.len();
     }
@@ -111,19 +111,19 @@ fn asking(segments: &[Segment<'_>], new: &[Place]) -> (Vec<Asking>, Vec<Start>) 
 }
 
 /// Those of `rows` and all that they follow that have not been through `layers`.
-fn behind(segments: &[Segment<'_>], rows: &[Place], layers: usize) -> BTreeSet<Place> {
+fn behind(segments: &[Segment<'_>], rows: &[RowId], layers: usize) -> BTreeSet<RowId> {
     let mut behind = BTreeSet::new();
-    for &Place { segment, slot } in rows {
+    for &RowId { segment, slot } in rows {
         let path = segments[segment].cache.behind(slot, layers);
         // Where two paths meet they are one.
-        let _ = path.take_while(|&slot| behind.insert(Place { segment, slot })).count();
+        let _ = path.take_while(|&slot| behind.insert(RowId { segment, slot })).count();
     }
     behind
 }
 
 impl Pass<'_> {
     /// Appends the rows to the caches, where each waits before the first layer.
-    fn append(&mut self, segments: &mut [Segment<'_>]) -> Result<Vec<Place>> {
+    fn append(&mut self, segments: &mut [Segment<'_>]) -> Result<Vec<RowId>> {
         let mut embedding = vec![0.0; self.decoder.config().hidden];
         let mut new = Vec::new();
         for (number, Segment { cache, rows, .. }) in segments.iter_mut().enumerate() {
@@ -132,7 +132,7 @@ impl Pass<'_> {
             for (slot, Row { token, .. }) in (first..).zip(*rows) {
                 self.decoder.embed(*token, &mut embedding)?;
                 cache.advance(slot, 0, &embedding);
-                new.push(Place { segment: number, slot });
+                new.push(RowId { segment: number, slot });
             }
         }
         Ok(new)
@@ -155,41 +155,40 @@ impl Pass<'_> {
     }
 
     /// Runs `rows` and all that they follow until each has been through `layers`.
-    fn deepen(&mut self, segments: &mut [Segment<'_>], rows: &[Place], layers: usize) -> Result<()> {
-        let ran = |segments: &[Segment<'_>], place: &Place| segments[place.segment].cache.progress(place.slot).0;
+    fn deepen(&mut self, segments: &mut [Segment<'_>], rows: &[RowId], layers: usize) -> Result<()> {
+        let ran = |segments: &[Segment<'_>], id: &RowId| segments[id.segment].cache.progress(id.slot).0;
         let mut behind = behind(segments, rows, layers);
-        while let Some(least) = behind.iter().map(|place| ran(segments, place)).min() {
-            let (together, ahead): (Vec<Place>, Vec<Place>) =
-                behind.iter().partition(|place| ran(segments, place) == least);
-            let to = ahead.iter().map(|place| ran(segments, place)).min().unwrap_or(layers);
+        while let Some(least) = behind.iter().map(|id| ran(segments, id)).min() {
+            let (together, ahead): (Vec<RowId>, Vec<RowId>) = behind.iter().partition(|id| ran(segments, id) == least);
+            let to = ahead.iter().map(|id| ran(segments, id)).min().unwrap_or(layers);
             // Earlier slots first, so what a row follows is in its own pass or in one before it.
             together.chunks(ROWS_MAX).try_for_each(|rows| self.advance(segments, rows, to))?;
-            behind.retain(|place| ran(segments, place) < layers);
+            behind.retain(|id| ran(segments, id) < layers);
         }
         Ok(())
     }
 
     /// Runs rows that have all been through as many layers until they have been through `to`.
-    fn advance(&mut self, segments: &mut [Segment<'_>], rows: &[Place], to: usize) -> Result<()> {
+    fn advance(&mut self, segments: &mut [Segment<'_>], rows: &[RowId], to: usize) -> Result<()> {
         let (from, placed) = self.gather(segments, rows)?;
         self.rotations(&placed);
         (from..to).for_each(|layer| self.layer(layer, segments, &placed));
         let states = self.buffers.x.chunks_exact(self.decoder.config().hidden);
-        for (Place { segment, slot }, state) in rows.iter().zip(states) {
+        for (RowId { segment, slot }, state) in rows.iter().zip(states) {
             segments[*segment].cache.advance(*slot, to, state);
         }
         Ok(())
     }
 
     /// Makes the states of `rows` the residual stream; returns how many layers they have been through.
-    fn gather(&mut self, segments: &[Segment<'_>], rows: &[Place]) -> Result<(usize, Vec<Placed>)> {
+    fn gather(&mut self, segments: &[Segment<'_>], rows: &[RowId]) -> Result<(usize, Vec<Placed>)> {
         let hidden = self.decoder.config().hidden;
         let x = &mut self.buffers.x;
         x.clear();
         let (mut placed, mut from, mut left) = (Vec::with_capacity(segments.len()), 0, rows);
         for (number, Segment { cache, .. }) in segments.iter().enumerate() {
-            let own = left.iter().take_while(|place| place.segment == number).count();
-            let slots = left.split_off(..own).unwrap_or_default().iter().map(|place| place.slot);
+            let own = left.iter().take_while(|id| id.segment == number).count();
+            let slots = left.split_off(..own).unwrap_or_default().iter().map(|id| id.slot);
             placed.push(Placed::new(cache, slots.clone(), x.len() / hidden));
             for slot in slots {
                 let (layers, state) = cache.progress(slot);
@@ -207,12 +206,12 @@ impl Pass<'_> {
     fn answer_at(&mut self, segments: &[Segment<'_>], asking: &[Asking]) {
         let hidden = self.decoder.config().hidden;
         self.buffers.normed.clear();
-        for Asking { place, row, .. } in asking {
-            let (_, state) = segments[place.segment].cache.progress(place.slot);
+        for Asking { id, row, .. } in asking {
+            let (_, state) = segments[id.segment].cache.progress(id.slot);
             self.decoder.final_norm.append(self.kernels, state, &mut self.buffers.normed);
             self.buffers.taps[0][row * hidden..][..hidden].copy_from_slice(state);
         }
-        let places: Vec<usize> = asking.iter().map(|row| row.answer).collect();
-        self.head(&places);
+        let numbers: Vec<usize> = asking.iter().map(|row| row.answer).collect();
+        self.head(&numbers);
     }
 }

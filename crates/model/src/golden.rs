@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: u64 = 16 << 20;
 const TAP: &str = "hidden_after_layer_";
 
 /// The largest difference of a logit from its golden value.
-pub const TOLERANCE: f32 = 2e-4;
+pub const LOGIT_TOLERANCE: f32 = 2e-4;
 
 /// Inputs and the outputs expected of them.
 #[derive(Debug, Clone)]
@@ -117,9 +117,9 @@ impl Matrix {
 }
 
 impl Comparison {
-    /// Whether every number is within [`TOLERANCE`] and every row has its largest element where it should.
+    /// Whether every number is within [`LOGIT_TOLERANCE`] and every row has its largest element where it should.
     pub fn agrees(&self) -> bool {
-        self.max_abs <= TOLERANCE && self.arg_max_differs == 0
+        self.max_abs <= LOGIT_TOLERANCE && self.arg_max_differs == 0
     }
 }
 

@@ -48,7 +48,7 @@ pub use error::{ModelError, Result};
 pub use exits::AtExit;
 pub use fingerprint::fingerprint;
 pub use forward::Output;
-pub use golden::{Comparison, Golden, Matrix, TOLERANCE, Tap};
+pub use golden::{Comparison, Golden, LOGIT_TOLERANCE, Matrix, Tap};
 pub use kv_cache::{BLOCK, BlockCounts, BlockPool, KvCache, PoolFault};
 pub use predictor::{PREDICTOR_STEPS, Predictor, PredictorConfig, PredictorKind, normalise_state};
 pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm, RawStates};

@@ -17,7 +17,7 @@ const SPIN: Duration = Duration::from_micros(200);
 
 /// One region: `run(i)` for `i` in `0..tasks`.
 #[derive(Clone, Copy)]
-struct Job {
+struct Region {
     run: *const (dyn Fn(usize) + Sync),
     tasks: usize,
 }
@@ -26,17 +26,17 @@ struct Job {
 struct Line<T>(T);
 
 struct Shared {
-    /// Tasks of the present region that nobody has claimed. Claiming one gives the right to read `job`.
+    /// Tasks of the present region that nobody has claimed. Claiming one gives the right to read `region`.
     unclaimed: Line<AtomicUsize>,
     /// Tasks of the present region that are done.
     finished: Line<AtomicUsize>,
-    job: UnsafeCell<Option<Job>>,
+    region: UnsafeCell<Option<Region>>,
     parked: AtomicUsize,
     panicked: AtomicBool,
     stop: AtomicBool,
 }
 
-// SAFETY: `job` is written only between regions (nothing unclaimed, everything finished) and read only by a thread
+// SAFETY: `region` is written only between regions (nothing unclaimed, everything finished) and read only by a thread
 // that holds a claimed task, which keeps the region open.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; the pointer is never used outside a region.
@@ -49,11 +49,11 @@ impl Shared {
         let Ok(unclaimed) = self.unclaimed.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim) else {
             return false;
         };
-        // SAFETY: this thread holds a claimed task, so the region is open and `job` is not being written.
-        if let Some(job) = unsafe { *self.job.get() } {
+        // SAFETY: this thread holds a claimed task, so the region is open and `region` is not being written.
+        if let Some(region) = unsafe { *self.region.get() } {
             // SAFETY: `Pool::run` keeps the closure alive until all tasks are finished.
-            let run = unsafe { &*job.run };
-            if catch_unwind(AssertUnwindSafe(|| run(job.tasks - unclaimed))).is_err() {
+            let run = unsafe { &*region.run };
+            if catch_unwind(AssertUnwindSafe(|| run(region.tasks - unclaimed))).is_err() {
                 self.panicked.store(true, Ordering::Relaxed);
             }
         }
@@ -98,7 +98,7 @@ impl Pool {
         let shared = Arc::new(Shared {
             unclaimed: Line(AtomicUsize::new(0)),
             finished: Line(AtomicUsize::new(0)),
-            job: UnsafeCell::new(None),
+            region: UnsafeCell::new(None),
             parked: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -128,8 +128,8 @@ impl Pool {
         // SAFETY: only the lifetime changes; this function returns after the last use.
         let run: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(run) };
         self.shared.finished.0.store(0, Ordering::Relaxed);
-        // SAFETY: nothing is unclaimed and everything is finished, so nobody reads `job`.
-        unsafe { *self.shared.job.get() = Some(Job { run, tasks }) };
+        // SAFETY: nothing is unclaimed and everything is finished, so nobody reads `region`.
+        unsafe { *self.shared.region.get() = Some(Region { run, tasks }) };
         self.shared.unclaimed.0.store(tasks, Ordering::SeqCst);
         if self.shared.parked.load(Ordering::SeqCst) > 0 {
             self.helpers.iter().for_each(|helper| helper.thread().unpark());

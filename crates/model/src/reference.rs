@@ -30,7 +30,7 @@ pub struct ReferenceOutput {
 }
 
 /// What all layers of one forward pass share.
-struct Pass<'a> {
+struct PassInputs<'a> {
     positions: &'a [usize],
     visible: &'a [Vec<bool>],
     /// (rows, 1, rotary_dim / 2)
@@ -120,7 +120,7 @@ impl Reference {
         Ok(())
     }
 
-    fn pass<'a>(&self, positions: &'a [usize], visible: &'a [Vec<bool>]) -> Result<Pass<'a>> {
+    fn pass<'a>(&self, positions: &'a [usize], visible: &'a [Vec<bool>]) -> Result<PassInputs<'a>> {
         let (rows, half) = (positions.len(), self.rotary.rotary_dim / 2);
         let (mut cos, mut sin) = (vec![0.0; rows * half], vec![0.0; rows * half]);
         for (row, &position) in positions.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Reference {
             self.rotary.write(position, &mut cos[range.clone()], &mut sin[range]);
         }
         let shape = (rows, 1, half);
-        Ok(Pass {
+        Ok(PassInputs {
             positions,
             visible,
             cos: Tensor::from_vec(cos, shape, &Device::Cpu)?,
@@ -137,7 +137,7 @@ impl Reference {
     }
 
     /// (rows, hidden) -> (rows, hidden)
-    fn layer(&self, layer: &RawLayer, x: &Tensor, pass: &Pass, window: Option<usize>) -> Result<Tensor> {
+    fn layer(&self, layer: &RawLayer, x: &Tensor, pass: &PassInputs, window: Option<usize>) -> Result<Tensor> {
         let attended = self.attention(layer, &self.norm(&layer.input_norm, x)?, pass, window)?;
         let between = (x + attended)?;
         let mlp_input = if self.config.parallel_residual { x } else { &between };
@@ -146,7 +146,7 @@ impl Reference {
     }
 
     /// (rows, hidden) -> (rows, hidden)
-    fn attention(&self, layer: &RawLayer, x: &Tensor, pass: &Pass, window: Option<usize>) -> Result<Tensor> {
+    fn attention(&self, layer: &RawLayer, x: &Tensor, pass: &PassInputs, window: Option<usize>) -> Result<Tensor> {
         let ModelConfig { heads, kv_heads, .. } = self.config;
         let q = self.rotated(&self.heads(&layer.q, heads, layer.q_norm.as_ref(), x)?, pass)?;
         let k = self.rotated(&self.heads(&layer.k, kv_heads, layer.k_norm.as_ref(), x)?, pass)?;
@@ -169,7 +169,7 @@ impl Reference {
     }
 
     /// Rotates the two halves of the first `rotary_dim` dimensions of every head against each other.
-    fn rotated(&self, x: &Tensor, pass: &Pass) -> Result<Tensor> {
+    fn rotated(&self, x: &Tensor, pass: &PassInputs) -> Result<Tensor> {
         let (dim, half) = (self.rotary.rotary_dim, self.rotary.rotary_dim / 2);
         let (first, second) = (x.narrow(D::Minus1, 0, half)?, x.narrow(D::Minus1, half, half)?);
         let turned_first = (first.broadcast_mul(&pass.cos)? - second.broadcast_mul(&pass.sin)?)?;
@@ -208,7 +208,7 @@ impl Reference {
     }
 }
 
-impl Pass<'_> {
+impl PassInputs<'_> {
     /// (rows, rows): what is added to the scores, 0 where row `i` sees row `j` and minus infinity where it does not.
     /// Every row sees itself, so no row is minus infinity throughout.
     fn mask(&self, window: Option<usize>) -> Result<Tensor> {

@@ -12,7 +12,7 @@ use crate::ports::Verifier;
 use crate::states::States;
 
 /// Messages that may wait on their way to the verifier before `submit` waits.
-const UPSTREAM_MAX: usize = 8;
+const TO_VERIFIER_MAX: usize = 8;
 
 /// One sequence on a verifier elsewhere; dropping it frees it there.
 #[derive(Debug)]
@@ -28,13 +28,13 @@ pub struct RemoteVerifier {
 impl RemoteVerifier {
     /// Opens a sequence; `metadata` carries its deadline and trace.
     ///
-    /// The verifier has a place for it then, but need not have taken it in: that is not waited for, so that the first tree
+    /// The verifier has a slot for it then, but need not have taken it in: that is not waited for, so that the first tree
     /// arrives in time for the pass that reads the prompt.
     ///
     /// # Errors
     /// The verifier cannot be reached, or refuses the sequence.
     pub async fn open(channel: Channel, open: Open, metadata: MetadataMap) -> Result<Self, Fault> {
-        let (up, requests) = mpsc::channel(UPSTREAM_MAX);
+        let (up, requests) = mpsc::channel(TO_VERIFIER_MAX);
         let states = States::of(&open);
         // The receiver is at hand, so this cannot fail.
         let _ = up.send(open.into()).await;

@@ -21,8 +21,8 @@ impl States {
     /// What a sequence waits for that was opened thus; none if it does not want any.
     pub(crate) fn of(open: &Open) -> Option<Self> {
         let ahead = HiddenStates::new(0, open.tap?.width);
-        let committed = open.committed.len();
-        let (root, positions_max) = (committed.saturating_sub(1), committed + open.max_tokens);
+        let committed = open.sequence.committed.len();
+        let (root, positions_max) = (committed.saturating_sub(1), committed + open.sequence.max_tokens);
         Some(Self { ahead, root, positions_max, later: VecDeque::new() })
     }
 
@@ -66,23 +66,15 @@ mod tests {
 
     use std::time::Duration;
 
-    use espalier_proto::{SequenceId, Tap};
-    use espalier_speculation::{PassLoad, Sampling};
+    use espalier_proto::{SequenceId, SequenceSpec, Tap};
+    use espalier_speculation::PassLoad;
 
     use super::*;
 
     /// A sequence of three tokens that may grow by four.
     fn waiting() -> States {
-        let open = Open {
-            sequence: SequenceId::from(1),
-            committed: vec![7, 8, 9],
-            generated: 0,
-            sampling: Sampling::greedy(),
-            max_tokens: 4,
-            stop_tokens: vec![],
-            logprobs: None,
-            tap: Some(Tap { layer: 2, width: 1 }),
-        };
+        let sequence = SequenceSpec::new(SequenceId::from(1), vec![7, 8, 9], 4);
+        let open = Open { sequence, tap: Some(Tap { layer: 2, width: 1 }) };
         assert!(States::of(&Open { tap: None, ..open.clone() }).is_none());
         States::of(&open).unwrap()
     }

@@ -9,10 +9,10 @@ use tonic::transport::{Channel, Endpoint};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A peer is asked for a sign of life after so much silence.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const PEER_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A peer that owes a sign of life for so long is gone.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Requests that may wait inside one channel for their turn.
 const CHANNEL_QUEUE_MAX: usize = 1024;
@@ -42,8 +42,8 @@ pub fn channel(address: &str) -> Result<Channel, ConnectError> {
     }
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
+        .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
         .tcp_nodelay(true)
         .buffer_size(CHANNEL_QUEUE_MAX)

@@ -29,10 +29,10 @@ const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
 const HEADER_BYTES_MAX: u32 = 16 * 1024;
 
 /// A client is asked for a sign of life after so much silence.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
+const CLIENT_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 
 /// A client that owes a sign of life for so long is gone, and all it held is freed.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+const CLIENT_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long running calls may go on after the server was asked to end.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
@@ -151,8 +151,8 @@ impl Bound {
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
-            .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
-            .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+            .http2_keepalive_interval(Some(CLIENT_KEEPALIVE_INTERVAL))
+            .http2_keepalive_timeout(Some(CLIENT_KEEPALIVE_TIMEOUT))
             .trace_fn(rpc_span)
             .layer(DeadlineLayer)
             .add_routes(routes)

@@ -49,15 +49,15 @@ const SURE_AT_FIRST: f64 = 3.0;
 const FIRST_ROUNDS: f64 = 128.0;
 
 /// Most that one round may count for, in mean rounds of the best: a hiccup says nothing of thresholds.
-const HICCUP: f64 = 4.0;
+const ROUND_MEANS_MAX: f64 = 4.0;
 
 /// Thresholds as indices into the grid, one for each exit but the last.
-type Place = Vec<usize>;
+type GridPoint = Vec<usize>;
 
 /// Some rounds in a row under the same thresholds.
 #[derive(Debug, Clone)]
 pub struct TunerRun {
-    place: Place,
+    point: GridPoint,
     thresholds: Arc<ExitThresholds>,
     trial: bool,
 }
@@ -83,13 +83,13 @@ impl TunerRun {
 /// A vector of thresholds and what its rounds have brought.
 #[derive(Debug, Clone)]
 struct Arm {
-    place: Place,
+    point: GridPoint,
     sums: Sums,
 }
 
 impl Arm {
-    fn new(place: Place) -> Self {
-        Self { place, sums: Sums::default() }
+    fn new(point: GridPoint) -> Self {
+        Self { point, sums: Sums::default() }
     }
 
     /// Tokens per millisecond; 0 where too few rounds tell.
@@ -143,11 +143,11 @@ impl ThresholdTuner {
     /// # Errors
     /// A number of exits that no drafter has.
     pub fn new(exits: usize, seed: u64) -> Result<Self, ExitError> {
-        let place = vec![START; exits.saturating_sub(1)];
-        let thresholds = Arc::new(ExitThresholds::new(values(&place), exits)?);
+        let point = vec![START; exits.saturating_sub(1)];
+        let thresholds = Arc::new(ExitThresholds::new(values(&point), exits)?);
         let draws = Uniforms::new(seed, 0, Side::Tuning);
-        let others: Vec<Arm> = fixed_exits(exits).filter(|fixed| *fixed != place).map(Arm::new).collect();
-        let (best, turn) = (Arm::new(place), (!others.is_empty()).then_some(0));
+        let others: Vec<Arm> = fixed_exits(exits).filter(|fixed| *fixed != point).map(Arm::new).collect();
+        let (best, turn) = (Arm::new(point), (!others.is_empty()).then_some(0));
         let mut tuner = Self { best, others, turn, thresholds, draws, block: 0, begun: 0, trial_at: 0, trials: 0 };
         tuner.begin_block(BLOCK_RUNS_MIN);
         Ok(tuner)
@@ -174,7 +174,7 @@ impl ThresholdTuner {
     }
 
     fn run_of_best(&self) -> TunerRun {
-        TunerRun { place: self.best.place.clone(), thresholds: self.thresholds.clone(), trial: false }
+        TunerRun { point: self.best.point.clone(), thresholds: self.thresholds.clone(), trial: false }
     }
 
     /// A run of the next of those that are tried first; nothing once the best of them is found.
@@ -193,7 +193,7 @@ impl ThresholdTuner {
         self.turn = Some(turn + 1);
         match turn.checked_sub(1) {
             None => Some(self.run_of_best()),
-            Some(other) => trial(others[other].place.clone()),
+            Some(other) => trial(others[other].point.clone()),
         }
     }
 
@@ -213,7 +213,7 @@ impl ThresholdTuner {
 
     /// Has one of the others be the best, and the best one of the others.
     fn hold(&mut self, other: usize) {
-        let Some(TunerRun { thresholds, .. }) = trial(self.others[other].place.clone()) else { return };
+        let Some(TunerRun { thresholds, .. }) = trial(self.others[other].point.clone()) else { return };
         self.thresholds = thresholds;
         std::mem::swap(&mut self.best, &mut self.others[other]);
     }
@@ -225,9 +225,9 @@ impl ThresholdTuner {
         if took_ms <= 0.0 {
             return;
         }
-        let longest_ms = self.best.sums.mean_ms(ROUNDS_MIN).map_or(f64::INFINITY, |mean| mean * HICCUP);
-        let known = self.others.iter_mut().find(|arm| arm.place == run.place);
-        let arm = if self.best.place == run.place { Some(&mut self.best) } else { known };
+        let longest_ms = self.best.sums.mean_ms(ROUNDS_MIN).map_or(f64::INFINITY, |mean| mean * ROUND_MEANS_MAX);
+        let known = self.others.iter_mut().find(|arm| arm.point == run.point);
+        let arm = if self.best.point == run.point { Some(&mut self.best) } else { known };
         let Some(arm) = arm else { return };
         arm.sums.add(tokens as f64, took_ms.min(longest_ms));
         // All fade alike, so that what is compared is of the same time.
@@ -247,23 +247,23 @@ impl ThresholdTuner {
 
     /// Forgets all that would not be tried now.
     fn keep_rivals(&mut self) {
-        let rivals = rivals(&self.best.place);
-        self.others.retain(|arm| rivals.contains(&arm.place));
+        let rivals = rivals(&self.best.point);
+        self.others.retain(|arm| rivals.contains(&arm.point));
     }
 
     /// A rival to try, drawn from those that are not known to be worse, or from all if all are; nothing where there
     /// is nothing to tune.
     fn choose_trial(&mut self) -> Option<TunerRun> {
-        let all = rivals(&self.best.place);
-        let worse = |place: &Place| self.others.iter().any(|arm| arm.place == *place && self.best.beats(arm, SURE));
-        let open: Vec<Place> = all.iter().filter(|place| !worse(place)).cloned().collect();
-        let places = if open.is_empty() { &all } else { &open };
-        let place = places.get(self.draw_below(places.len()))?.clone();
-        if !self.others.iter().any(|arm| arm.place == place) {
-            self.others.push(Arm::new(place.clone()));
+        let all = rivals(&self.best.point);
+        let worse = |point: &GridPoint| self.others.iter().any(|arm| arm.point == *point && self.best.beats(arm, SURE));
+        let open: Vec<GridPoint> = all.iter().filter(|point| !worse(point)).cloned().collect();
+        let points = if open.is_empty() { &all } else { &open };
+        let point = points.get(self.draw_below(points.len()))?.clone();
+        if !self.others.iter().any(|arm| arm.point == point) {
+            self.others.push(Arm::new(point.clone()));
         }
         self.note_trial(all.len());
-        trial(place)
+        trial(point)
     }
 
     /// Counts a trial; after many in vain, blocks become longer.
@@ -290,27 +290,27 @@ impl ThresholdTuner {
     }
 }
 
-/// A run under the thresholds at a place, which are valid as all of the grid are.
-fn trial(place: Place) -> Option<TunerRun> {
-    let thresholds = ExitThresholds::new(values(&place), place.len() + 1).ok()?;
-    Some(TunerRun { place, thresholds: Arc::new(thresholds), trial: true })
+/// A run under the thresholds at a point, which are valid as all of the grid are.
+fn trial(point: GridPoint) -> Option<TunerRun> {
+    let thresholds = ExitThresholds::new(values(&point), point.len() + 1).ok()?;
+    Some(TunerRun { point, thresholds: Arc::new(thresholds), trial: true })
 }
 
-/// For each of so many exits the place where every row leaves after it.
-fn fixed_exits(exits: usize) -> impl Iterator<Item = Place> {
+/// For each of so many exits the point where every row leaves after it.
+fn fixed_exits(exits: usize) -> impl Iterator<Item = GridPoint> {
     let never = THRESHOLD_GRID.len() - 1;
     (0..exits).map(move |exit| (1..exits).map(|next| if next <= exit { never } else { 0 }).collect())
 }
 
-/// The thresholds at a place.
-fn values(place: &[usize]) -> Vec<f64> {
-    place.iter().filter_map(|&step| THRESHOLD_GRID.get(step).copied()).collect()
+/// The thresholds at a point.
+fn values(point: &[usize]) -> Vec<f64> {
+    point.iter().filter_map(|&step| THRESHOLD_GRID.get(step).copied()).collect()
 }
 
-/// Every place that is one step of one threshold away.
-fn neighbours(place: &[usize]) -> Vec<Place> {
+/// Every point that is one step of one threshold away.
+fn neighbours(point: &[usize]) -> Vec<GridPoint> {
     let moved = |exit: usize, step: usize| {
-        let mut moved = place.to_vec();
+        let mut moved = point.to_vec();
         moved[exit] = step;
         moved
     };
@@ -318,14 +318,14 @@ fn neighbours(place: &[usize]) -> Vec<Place> {
         let steps = [step.checked_sub(1), Some(step + 1).filter(|&step| step < THRESHOLD_GRID.len())];
         steps.into_iter().flatten().map(move |step| moved(exit, step))
     };
-    place.iter().enumerate().flat_map(around).collect()
+    point.iter().enumerate().flat_map(around).collect()
 }
 
-/// What may be tried beside a place: its neighbours, and every fixed exit.
-fn rivals(place: &[usize]) -> Vec<Place> {
-    let mut rivals = neighbours(place);
-    for fixed in fixed_exits(place.len() + 1) {
-        if fixed != place && !rivals.contains(&fixed) {
+/// What may be tried beside a point: its neighbours, and every fixed exit.
+fn rivals(point: &[usize]) -> Vec<GridPoint> {
+    let mut rivals = neighbours(point);
+    for fixed in fixed_exits(point.len() + 1) {
+        if fixed != point && !rivals.contains(&fixed) {
             rivals.push(fixed);
         }
     }

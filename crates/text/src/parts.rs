@@ -9,10 +9,10 @@ use serde::Deserialize;
 use crate::error::{Result, TextError};
 
 const TOKENIZER: &str = "tokenizer.json";
-const CONFIG: &str = "tokenizer_config.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
-const TOKENIZER_BYTES_MAX: u64 = 256 << 20;
-const CONFIG_BYTES_MAX: u64 = 16 << 20;
+const TOKENIZER_FILE_BYTES_MAX: u64 = 256 << 20;
+const TOKENIZER_CONFIG_BYTES_MAX: u64 = 16 << 20;
 const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
 
 /// All that a tokenizer is made of, as stored: enough to rebuild it elsewhere, without files.
@@ -34,8 +34,8 @@ impl Parts {
     pub fn read(folder: &Path) -> Result<Self> {
         let missing = || TextError::MissingFile { folder: folder.to_owned(), name: TOKENIZER };
         Ok(Self {
-            tokenizer: read(folder, TOKENIZER, TOKENIZER_BYTES_MAX)?.ok_or_else(missing)?,
-            config: read(folder, CONFIG, CONFIG_BYTES_MAX)?,
+            tokenizer: read(folder, TOKENIZER, TOKENIZER_FILE_BYTES_MAX)?.ok_or_else(missing)?,
+            config: read(folder, TOKENIZER_CONFIG, TOKENIZER_CONFIG_BYTES_MAX)?,
             chat_template: read(folder, TEMPLATE, TEMPLATE_BYTES_MAX)?,
         })
     }
@@ -43,14 +43,15 @@ impl Parts {
     /// Refuses parts larger than those that would be read from files.
     pub(crate) fn check_sizes(&self) -> Result<()> {
         let size = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
-        check_size(TOKENIZER, self.tokenizer.len() as u64, TOKENIZER_BYTES_MAX)?;
-        check_size(CONFIG, size(&self.config) as u64, CONFIG_BYTES_MAX)?;
+        check_size(TOKENIZER, self.tokenizer.len() as u64, TOKENIZER_FILE_BYTES_MAX)?;
+        check_size(TOKENIZER_CONFIG, size(&self.config) as u64, TOKENIZER_CONFIG_BYTES_MAX)?;
         check_size(TEMPLATE, size(&self.chat_template) as u64, TEMPLATE_BYTES_MAX)
     }
 
     pub(crate) fn settings(&self) -> Result<Settings> {
         let config = self.config.as_deref().unwrap_or(b"{}");
-        let mut settings: Settings = serde_json::from_slice(config).map_err(|fault| malformed(CONFIG, &fault))?;
+        let mut settings: Settings =
+            serde_json::from_slice(config).map_err(|fault| malformed(TOKENIZER_CONFIG, &fault))?;
         if let Some(template) = &self.chat_template {
             let template = std::str::from_utf8(template).map_err(|fault| malformed(TEMPLATE, &fault))?;
             settings.chat_template = Some(Templates::One(template.to_owned()));

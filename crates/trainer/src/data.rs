@@ -8,4 +8,4 @@ mod texts;
 
 pub use batch::{Batch, Span};
 pub(crate) use course::{Course, Pace};
-pub(crate) use texts::{TOKENS_MAX, Texts, Voice};
+pub(crate) use texts::{TRAINING_TOKENS_MAX, Texts, Voice};

@@ -33,7 +33,7 @@ pub use output::{Entry, ExitScore, Summary, Validation};
 pub use own_text::{ANSWER_TOKENS_MAX, ANSWERS_AT_A_TIME_MAX, TextRecipe, TextSummary, write_text};
 pub use recipe::{
     BATCH_MAX, BLOCK_MAX, BaseMethod, CaliTsMethod, DataOptions, EPOCHS_MAX, EarlyExitMethod, EddMethod, LAYERS_MAX,
-    LENGTH_MAX, Method, ModelShape, OptimiserOptions, Options, Precision, Recipe, Sight, SortedMethod, TEACHERS_MAX,
-    THREADS_MAX,
+    Method, ModelShape, OptimiserOptions, Options, Precision, ROW_LENGTH_MAX, Recipe, Sight, SortedMethod,
+    TEACHERS_MAX, THREADS_MAX,
 };
 pub use run::{CANDLE_THREADS, Outcome, resume, train};

@@ -8,7 +8,7 @@ use crate::data::Pace;
 use crate::error::{Result, TrainError, in_range};
 
 /// Longest training sequence: what the frozen target runs in one pass.
-pub const LENGTH_MAX: usize = espalier_model::ROWS_MAX;
+pub const ROW_LENGTH_MAX: usize = espalier_model::ROWS_MAX;
 /// Most rows of a batch, and most batches of a step.
 pub const BATCH_MAX: usize = 4096;
 /// Most threads, and so most parts that a batch is computed in.
@@ -368,7 +368,7 @@ impl DataOptions {
             return Err(TrainError::NoText { what: "an empty list of files".to_owned() });
         }
         in_range("the validation share", self.validation_share, 0.0, 0.5)?;
-        in_range("the length of a row", self.length as f64, 2.0, LENGTH_MAX as f64)?;
+        in_range("the length of a row", self.length as f64, 2.0, ROW_LENGTH_MAX as f64)?;
         count("rows of a batch", self.batch, BATCH_MAX)?;
         count("batches of a step", self.accumulate, BATCH_MAX)?;
         count("epochs", self.epochs, EPOCHS_MAX)?;

@@ -1,29 +1,31 @@
 //! A run from its first step to its last, or to where it was told to stop.
 
+mod gradients;
 mod state;
 #[cfg(test)]
 mod tests;
 mod validate;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use candle_core::backprop::GradStore;
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Tensor};
 use rayon::prelude::*;
 
 use crate::data::{Batch, Course, Pace, Texts, Voice};
 use crate::error::{Result, TrainError};
-use crate::nn::Params;
 use crate::objective::{self, Objective, Setting};
 use crate::observer::{Observer, Plan, Speed};
-use crate::optimiser::{AdamW, Gradients, Schedule, Stride};
+use crate::optimiser::{AdamW, Schedule, Stride};
 use crate::output::{self, Entry, Log, Summary};
 use crate::random::{Draws, Purpose};
 use crate::recipe::{Options, Recipe, THREADS_MAX};
 
-use state::{Note, Progress, State};
+use gradients::{Part, Sum};
+use state::{Best, Note, Progress, State};
+use validate::validate;
 
 /// A variable and the value that the environment should give it before the first tensor operation of a process that
 /// trains.
@@ -246,6 +248,48 @@ impl<'a> Run<'a> {
         batch.split(threads).par_iter().enumerate().map(compute).collect()
     }
 
+    /// After every so many steps and after the last, unless it is done already or there is nothing to validate with.
+    fn evaluation_is_due(&self) -> bool {
+        let step = self.progress.step;
+        let is_time = step.is_multiple_of(self.recipe.options.evaluate_every) || step == self.plan.steps;
+        step > 0 && is_time && self.progress.evaluated != step && !self.validation.is_empty()
+    }
+
+    /// Asks the validation texts and keeps the model if it is the best so far; false if told to stop on the way.
+    fn evaluate(&mut self) -> Result<bool> {
+        let Some(validation) =
+            validate(self.objective.as_ref(), &self.validation, self.recipe.options.seed, self.stop)?
+        else {
+            return Ok(false);
+        };
+        let step = self.progress.step;
+        self.progress.evaluated = step;
+        self.check_finite("validation loss", step, validation.loss)?;
+        let is_best = self.progress.best.as_ref().is_none_or(|best| validation.loss < best.validation.loss);
+        self.observer.validated(step, &validation, is_best);
+        if let Some(entry) = self.log.entries.last_mut() {
+            entry.validation = Some(validation.clone());
+        }
+        if is_best {
+            state::write_best(&self.out, self.objective.params())?;
+            self.progress.best = Some(Best { step, validation });
+            self.progress.stale = 0;
+        } else {
+            self.progress.stale += 1;
+        }
+        Ok(true)
+    }
+
+    /// The tensors to save: those of the best evaluation, or the present ones where nothing was evaluated.
+    fn best_tensors(&self) -> Result<BTreeMap<String, Tensor>> {
+        let params = self.objective.params();
+        let present = params.all().map(|(name, tensor)| (name.to_owned(), tensor.clone())).collect();
+        match &self.progress.best {
+            Some(best) if best.step != self.progress.step => state::read_best(&self.out, params, present),
+            _ => Ok(present),
+        }
+    }
+
     fn check_finite(&self, what: &'static str, step: usize, value: f64) -> Result<()> {
         if value.is_finite() {
             return Ok(());
@@ -299,41 +343,6 @@ impl<'a> Run<'a> {
             validation: self.progress.best.as_ref().map(|best| best.validation.clone()),
             text_fingerprint: self.fingerprint.clone(),
         }
-    }
-}
-
-/// What one part of a batch comes to.
-struct Part {
-    gradients: GradStore,
-    loss: f64,
-    positions: usize,
-}
-
-impl Part {
-    fn compute(objective: &dyn Objective, batch: &Batch, draws: Draws) -> Result<Self> {
-        let prediction = objective.predict(batch, draws)?;
-        let loss = prediction.loss()?;
-        Ok(Self {
-            gradients: loss.backward()?,
-            loss: loss.to_dtype(DType::F64)?.to_scalar()?,
-            positions: prediction.goal.counted(),
-        })
-    }
-}
-
-/// What the parts of a step add up to.
-#[derive(Default)]
-struct Sum {
-    gradients: Gradients,
-    loss: f64,
-    positions: usize,
-}
-
-impl Sum {
-    fn add(&mut self, params: &Params, part: Part) -> Result<()> {
-        self.loss += part.loss;
-        self.positions += part.positions;
-        self.gradients.add(params, part.gradients)
     }
 }
 

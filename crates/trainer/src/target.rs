@@ -14,7 +14,7 @@ use crate::data::{Batch, Span};
 use crate::error::{Result, TrainError};
 
 /// Rows of one forward pass: enough to be busy with, few enough to stay in the caches. A text is never divided.
-const PASS_ROWS: usize = 1024;
+const TARGET_PASS_ROWS: usize = 1024;
 
 /// A target that runs as it is served, on the CPU, without gradients.
 pub(crate) struct Target {
@@ -47,7 +47,7 @@ impl Target {
     /// all layers are run.
     pub(crate) fn see(&self, batch: &Batch, tapped: usize, logits: Logits) -> Result<Seen> {
         let mut seen = self.nothing_seen(batch, logits);
-        let mut pass = Pass { decoder: &self.decoder, work: self.workspace(), tapped, logits };
+        let mut pass = TargetPass { decoder: &self.decoder, work: self.workspace(), tapped, logits };
         for spans in passes(batch.spans()) {
             pass.run(batch, spans, &mut seen)?;
         }
@@ -59,7 +59,7 @@ impl Target {
     /// a position's block, which begins at `starts` of its text, stand the `states` (positions, hidden) of another model.
     pub(crate) fn see_in_blocks(&self, batch: &Batch, starts: &[usize], states: &[f32]) -> Result<Seen> {
         let mut seen = self.nothing_seen(batch, Logits::All);
-        let mut pass = Pass { decoder: &self.decoder, work: self.workspace(), tapped: 1, logits: Logits::All };
+        let mut pass = TargetPass { decoder: &self.decoder, work: self.workspace(), tapped: 1, logits: Logits::All };
         for span in batch.spans() {
             let mut cache = self.decoder.new_cache();
             let mut first = batch.first_of(span);
@@ -90,18 +90,18 @@ impl Target {
 }
 
 /// Forward passes over some texts.
-struct Pass<'a> {
+struct TargetPass<'a> {
     decoder: &'a Decoder,
     work: Workspace,
     tapped: usize,
     logits: Logits,
 }
 
-impl Pass<'_> {
-    /// Runs the tokens of a block, which stand at these places of the batch, and leaves them in the tail.
-    fn block(&mut self, batch: &Batch, cache: &mut KvCache, places: Range<usize>, seen: &mut Seen) -> Result<()> {
-        let (first, length) = (places.start, places.len());
-        let rows = Row::chain(&batch.tokens()[places], 0);
+impl TargetPass<'_> {
+    /// Runs the tokens of a block, which stand at these positions of the batch, and leaves them in the tail.
+    fn block(&mut self, batch: &Batch, cache: &mut KvCache, positions: Range<usize>, seen: &mut Seen) -> Result<()> {
+        let (first, length) = (positions.start, positions.len());
+        let rows = Row::chain(&batch.tokens()[positions], 0);
         let mut segments = [Segment { cache, rows: &rows, logits: self.logits }];
         let depth = Depth { exit_after: None, taps: &[self.tapped] };
         let output = self.decoder.forward(&mut self.work, &mut segments, depth)?;
@@ -130,7 +130,7 @@ impl Pass<'_> {
     }
 }
 
-/// Copies `rows` rows to their places from row `first` on.
+/// Copies `rows` rows to their positions from row `first` on.
 fn copy<'a>(to: &mut [f32], first: usize, rows: usize, from: impl Fn(usize) -> &'a [f32]) {
     for row in 0..rows {
         let values = from(row);
@@ -145,7 +145,7 @@ fn passes(spans: &[Span]) -> impl Iterator<Item = &[Span]> {
         let mut rows = 0;
         let fits = |span: &&Span| {
             rows += span.length;
-            rows <= PASS_ROWS
+            rows <= TARGET_PASS_ROWS
         };
         // The first span always goes, however long it is.
         let taken = left.iter().take_while(fits).count().max(1).min(left.len());

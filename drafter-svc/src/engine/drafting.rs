@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_model::{DraftModel, KvCache, Logits, Predictor, Row};
-use espalier_proto::{HiddenStates, Outcome, Tap};
+use espalier_proto::{HiddenStates, Outcome, SequenceSpec, Tap};
 use espalier_round::Proposed;
 use espalier_speculation::{
-    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, RoundStart, Sampling, Side, Token,
+    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, RoundStart, Side, Token,
 };
 
 use self::text::Text;
@@ -27,10 +27,7 @@ const PREFILL_ROWS_MAX: usize = PASS_ROWS;
 
 /// What a sequence is drafted for, and with.
 pub(crate) struct Setup {
-    pub(crate) committed: Vec<Token>,
-    /// So many of them, the last ones, were generated.
-    pub(crate) generated: usize,
-    pub(crate) sampling: Sampling,
+    pub(crate) sequence: SequenceSpec,
     /// Holds what is known of the committed tokens.
     pub(crate) cache: KvCache,
     /// Grows its trees.
@@ -46,7 +43,7 @@ pub(crate) struct Setup {
     pub(crate) vocab: usize,
 }
 
-/// A sequence. It travels to the engine's thread with each job and back with the proposal.
+/// A sequence. It travels to the engine's thread with each request and back with the proposal.
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
     pub(crate) exits: Exits,
@@ -83,7 +80,7 @@ impl Drafting {
             prediction: predictor.map(Prediction::new),
             costs: setup.costs,
             times: StepTimes::default(),
-            text: Text::new(model, setup.sampling, setup.committed, setup.generated),
+            text: Text::new(model, setup.sequence),
             grower: setup.grower,
             drawing: None,
             vocab: setup.vocab.min(model.decoder().config().vocab),

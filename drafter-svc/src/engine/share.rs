@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use espalier_model::ROWS_MAX;
 
-use crate::weights::Sharer;
+use crate::target_shares::TargetShare;
 
 /// Rows of a full pass. From some 16 on, rows take as long as they are many; with more of them in a pass, nothing is gained
 /// and who comes next waits longer.
@@ -22,32 +22,32 @@ const ROW: u64 = 1 << 20;
 /// A step that wants to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ask<'a> {
-    pub(super) sharer: &'a Sharer,
+    pub(super) share: &'a TargetShare,
     pub(super) rows: usize,
 }
 
 impl Ask<'_> {
     fn takes(&self) -> u64 {
-        self.rows.max(1) as u64 * ROW / u64::from(self.sharer.weight.get())
+        self.rows.max(1) as u64 * ROW / u64::from(self.share.weight.get())
     }
 }
 
 /// What targets have run.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub(super) struct RowShares {
     /// The present time: when the step that ran last began on its target's clock.
     now: u64,
     /// The clocks of targets, where they are ahead of that.
     clocks: HashMap<Arc<str>, u64>,
 }
 
-impl Shares {
+impl RowShares {
     /// Which of the steps that want to run, the one that waits longest first, run in the next pass.
     pub(super) fn choose(&mut self, asks: &[Ask<'_>]) -> Vec<bool> {
         let mut chosen = vec![false; asks.len()];
         let mut waiting: HashMap<&Arc<str>, VecDeque<usize>> = HashMap::new();
         for (i, ask) in asks.iter().enumerate() {
-            waiting.entry(&ask.sharer.target).or_default().push_back(i);
+            waiting.entry(&ask.share.target).or_default().push_back(i);
         }
         let mut rows = 0;
         while rows < PASS_ROWS {
@@ -88,12 +88,12 @@ mod tests {
     /// The largest step that is asked for here.
     const STEP_MAX: usize = 100;
 
-    fn sharers(weights: &[u32]) -> Vec<Sharer> {
-        let sharer = |(i, &weight): (usize, &u32)| Sharer {
+    fn targets(weights: &[u32]) -> Vec<TargetShare> {
+        let share = |(i, &weight): (usize, &u32)| TargetShare {
             target: i.to_string().into(),
             weight: NonZeroU32::new(weight).unwrap(),
         };
-        weights.iter().enumerate().map(sharer).collect()
+        weights.iter().enumerate().map(share).collect()
     }
 
     /// A step that waits: its target, its rows, and the last pass in which it must run.
@@ -104,9 +104,9 @@ mod tests {
         due: usize,
     }
 
-    fn run(shares: &mut Shares, sharers: &[Sharer], steps: &[Step]) -> (Vec<Step>, Vec<Step>) {
+    fn run(shares: &mut RowShares, targets: &[TargetShare], steps: &[Step]) -> (Vec<Step>, Vec<Step>) {
         let asks: Vec<Ask<'_>> =
-            steps.iter().map(|step| Ask { sharer: &sharers[step.target], rows: step.rows }).collect();
+            steps.iter().map(|step| Ask { share: &targets[step.target], rows: step.rows }).collect();
         let chosen = shares.choose(&asks);
         let (ran, waiting): (Vec<_>, Vec<_>) = steps.iter().zip(chosen).partition(|(_, chosen)| *chosen);
         (ran.into_iter().map(|(step, _)| *step).collect(), waiting.into_iter().map(|(step, _)| *step).collect())
@@ -124,7 +124,7 @@ mod tests {
                 proptest::collection::vec((0..5_usize, 1..=STEP_MAX), 0..5), 1..100,
             ),
         ) {
-            let (sharers, mut shares) = (sharers(&weights), Shares::default());
+            let (targets, mut shares) = (targets(&weights), RowShares::default());
             let mut waiting: Vec<Step> = Vec::new();
             let mut pass = 0;
             while pass < arrivals.len() || !waiting.is_empty() {
@@ -137,7 +137,7 @@ mod tests {
                     let before: usize = own + others.map(|(_, &weight)| share(weight)).sum::<usize>();
                     waiting.push(Step { target, rows, due: pass + before / PASS_ROWS + 1 });
                 }
-                let (ran, left) = run(&mut shares, &sharers, &waiting);
+                let (ran, left) = run(&mut shares, &targets, &waiting);
                 prop_assert!(ran.iter().all(|step| pass <= step.due), "{ran:?} ran in pass {pass}");
                 prop_assert!(left.is_empty() || rows(&ran) >= PASS_ROWS);
                 prop_assert!(rows(&ran) < PASS_ROWS + STEP_MAX);
@@ -159,13 +159,13 @@ mod tests {
             sizes in proptest::collection::vec(1..=STEP_MAX, 8..40),
             passes in 1..200_usize,
         ) {
-            let (sharers, mut shares) = (sharers(&weights), Shares::default());
+            let (targets, mut shares) = (targets(&weights), RowShares::default());
             let mut sizes = sizes.into_iter().cycle();
             let mut next = |target| Step { target, rows: sizes.next().unwrap(), due: 0 };
             let mut waiting: Vec<Step> = (0..weights.len() * 100).map(|i| next(i % weights.len())).collect();
             let mut ran = vec![0.0; weights.len()];
             for _ in 0..passes {
-                let (now, left) = run(&mut shares, &sharers, &waiting);
+                let (now, left) = run(&mut shares, &targets, &waiting);
                 waiting = left;
                 for step in now {
                     ran[step.target] += step.rows as f64 / f64::from(weights[step.target]);
@@ -184,14 +184,14 @@ mod tests {
 
     #[test]
     fn who_comes_back_runs_at_once_but_has_saved_nothing_up() {
-        let (sharers, mut shares) = (sharers(&[1, 1]), Shares::default());
+        let (targets, mut shares) = (targets(&[1, 1]), RowShares::default());
         let step = |target, rows| Step { target, rows, due: 0 };
         let busy = vec![step(0, 8); 32];
         for _ in 0..100 {
-            run(&mut shares, &sharers, &busy);
+            run(&mut shares, &targets, &busy);
         }
-        let ran_of = |shares: &mut Shares, steps: &[Step]| {
-            let (ran, _) = run(shares, &sharers, steps);
+        let ran_of = |shares: &mut RowShares, steps: &[Step]| {
+            let (ran, _) = run(shares, &targets, steps);
             ran.iter().filter(|step| step.target == 1).count()
         };
         assert_eq!(ran_of(&mut shares, &[busy.clone(), vec![step(1, 8)]].concat()), 1);
@@ -202,10 +202,10 @@ mod tests {
 
     #[test]
     fn a_step_larger_than_a_pass_runs_alone() {
-        let (sharers, mut shares) = (sharers(&[1]), Shares::default());
+        let (targets, mut shares) = (targets(&[1]), RowShares::default());
         let steps = [3, 4096, 4096, 1].map(|rows| Step { target: 0, rows, due: 0 });
-        let (first, left) = run(&mut shares, &sharers, &steps);
+        let (first, left) = run(&mut shares, &targets, &steps);
         assert_eq!((first.len(), left.len()), (1, 3));
-        assert_eq!(run(&mut shares, &sharers, &left).0.len(), 1);
+        assert_eq!(run(&mut shares, &targets, &left).0.len(), 1);
     }
 }

@@ -12,17 +12,17 @@ use espalier_model::{
     Checkpoint, Decoder, Depth, DraftModel, LoadOptions, Logits, PREDICTOR_STEPS, Predictor, PredictorConfig,
     PredictorKind, Row, Segment, TargetCard, Workspace, fingerprint,
 };
-use espalier_proto::{HiddenStates, Outcome};
+use espalier_proto::{HiddenStates, Outcome, SequenceId, SequenceSpec};
 use espalier_round::Proposed;
-use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Sampling, Token, parse_policy};
+use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Token, parse_policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Drafting, Engine, Exits, Memory, Session, Setup};
+use super::{Drafting, Engine, Exits, Memory, SequenceHandle, Setup};
 use crate::config::Config;
 use crate::learned::SharedCosts;
-use crate::places::Places;
-use crate::weights::Weights;
+use crate::slots::Slots;
+use crate::target_shares::TargetShares;
 
 /// The layer after which the target's states are read.
 pub(crate) const TAPPED: usize = 2;
@@ -122,7 +122,7 @@ pub(crate) struct Bench {
     pub(crate) model: Arc<DraftModel>,
     exits: Exits,
     pub(crate) memory: Memory,
-    session: Session,
+    sequence: SequenceHandle,
 }
 
 impl Bench {
@@ -134,8 +134,8 @@ impl Bench {
         let model = Arc::new(model);
         let memory = Memory::new(&model, &config).unwrap();
         let engine = Engine::start(model.clone(), Workspace::new(1)).unwrap();
-        let place = Places::new(1, Weights::default()).admit("qwen3").unwrap();
-        Self { model, exits, memory, session: engine.session(place) }
+        let slot = Slots::new(1, TargetShares::default()).admit("qwen3").unwrap();
+        Self { model, exits, memory, sequence: engine.sequence(slot) }
     }
 
     pub(crate) fn sequence(&self, committed: &[Token]) -> Box<Drafting> {
@@ -154,9 +154,7 @@ impl Bench {
     ) -> Box<Drafting> {
         let decoder = self.model.decoder();
         let setup = Setup {
-            committed: committed.to_vec(),
-            generated: 0,
-            sampling: Sampling::greedy(),
+            sequence: SequenceSpec::new(SequenceId::from(1), committed.to_vec(), 64),
             cache: self.memory.open(&self.model, committed, 64).unwrap(),
             grower: Grower::new(&parse_policy(policy).unwrap(), decoder.config().eos.clone()),
             exits: self.exits.clone(),
@@ -171,7 +169,7 @@ impl Bench {
     pub(crate) async fn grow(&self, mut drafting: Box<Drafting>) -> (Box<Drafting>, Proposed) {
         assert!(drafting.can_draft());
         drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
-        self.session.grow(drafting).await.unwrap()
+        self.sequence.grow(drafting).await.unwrap()
     }
 
     /// What is drafted after a text for whose last token the target was asked plainly.

@@ -1,7 +1,7 @@
 //! The thread that owns the draft model.
 //!
-//! Every turn it takes the jobs that wait, runs one level of as many of them as a pass takes, and sends home those that
-//! are grown. A job whose caller is gone is dropped before compute is spent on it.
+//! Every turn it takes the requests that wait, runs one level of as many of them as a pass takes, and sends home those that
+//! are grown. A request whose caller is gone is dropped before compute is spent on it.
 
 use std::sync::Arc;
 use std::thread;
@@ -14,37 +14,37 @@ use espalier_service_kit::Gauge;
 use tokio::sync::{mpsc, oneshot};
 
 use super::drafting::Drafting;
-use super::share::{Ask, Shares};
+use super::share::{Ask, RowShares};
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
-use crate::places::Place;
+use crate::slots::Slot;
 use crate::status::{Counted, Counts};
-use crate::weights::Sharer;
+use crate::target_shares::TargetShare;
 
-/// Jobs that wait to be taken. A sequence has one at most, so what the engine has taken is bounded by the places.
+/// Requests that wait to be taken. A sequence has one at most, so what the engine has taken is bounded by the slots.
 const QUEUE_MAX: usize = 256;
 
 /// A sequence whose tree is grown, as far as it was to be.
 pub(super) type Grown = Result<Box<Drafting>, SequenceError>;
 
 /// A sequence to grow a tree for, and where to send it.
-pub(super) struct Job {
+pub(super) struct GrowRequest {
     pub(super) drafting: Box<Drafting>,
     /// Whom its rows are counted to.
-    pub(super) sharer: Sharer,
+    pub(super) share: TargetShare,
     pub(super) home: oneshot::Sender<Grown>,
 }
 
-/// The engine's thread; it ends when this and all sessions are gone.
+/// The engine's thread; it ends when this and all handles are gone.
 pub(crate) struct Engine {
-    jobs: mpsc::Sender<Job>,
+    requests: mpsc::Sender<GrowRequest>,
     counts: Counts,
 }
 
-/// A sequence's way to the engine, and its place.
-pub(crate) struct Session {
-    jobs: mpsc::Sender<Job>,
-    place: Place,
+/// A sequence's way to the engine, with its slot.
+pub(crate) struct SequenceHandle {
+    requests: mpsc::Sender<GrowRequest>,
+    slot: Slot,
     counted: Counted,
     growing: Gauge,
 }
@@ -57,7 +57,7 @@ impl Engine {
         let passes = Arc::clone(&counts.passes);
         let body = move || Turns::new(&model, work, passes).run(queue);
         thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
-        Ok(Self { jobs: sender, counts })
+        Ok(Self { requests: sender, counts })
     }
 
     /// What was done so far, and what is going on.
@@ -65,20 +65,20 @@ impl Engine {
         &self.counts
     }
 
-    /// The way of a sequence that was given a place.
-    pub(crate) fn session(&self, place: Place) -> Session {
-        let counted = self.counts.sequence(&place.sharer().target);
-        Session { jobs: self.jobs.clone(), place, counted, growing: self.counts.growing.clone() }
+    /// The way of a sequence that was given a slot.
+    pub(crate) fn sequence(&self, slot: Slot) -> SequenceHandle {
+        let counted = self.counts.sequence(&slot.share().target);
+        SequenceHandle { requests: self.requests.clone(), slot, counted, growing: self.counts.growing.clone() }
     }
 }
 
-impl Session {
+impl SequenceHandle {
     /// Grows the tree of a round that was begun.
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Result<(Box<Drafting>, Proposed), SequenceError> {
         let _growing = self.growing.enter();
         let (home, grown) = oneshot::channel();
-        let job = Job { drafting, sharer: self.place.sharer().clone(), home };
-        self.jobs.send(job).await.map_err(|_| SequenceError::Stopped)?;
+        let request = GrowRequest { drafting, share: self.slot.share().clone(), home };
+        self.requests.send(request).await.map_err(|_| SequenceError::Stopped)?;
         let mut drafting = grown.await.map_err(|_| SequenceError::Stopped)??;
         let proposed = drafting.finish()?;
         Ok((drafting, proposed))
@@ -93,59 +93,59 @@ impl Session {
 struct Turns<'a> {
     model: &'a DraftModel,
     work: Workspace,
-    shares: Shares,
+    shares: RowShares,
     passes: Arc<PassCounters>,
-    /// Jobs and what each is to run next; the one that waits longest comes first.
-    ready: Vec<(Job, Step)>,
+    /// Requests and what each is to run next; the one that waits longest comes first.
+    ready: Vec<(GrowRequest, Step)>,
 }
 
 impl<'a> Turns<'a> {
     fn new(model: &'a DraftModel, work: Workspace, passes: Arc<PassCounters>) -> Self {
-        Self { model, work, shares: Shares::default(), passes, ready: Vec::new() }
+        Self { model, work, shares: RowShares::default(), passes, ready: Vec::new() }
     }
 
-    fn run(mut self, mut queue: mpsc::Receiver<Job>) {
+    fn run(mut self, mut queue: mpsc::Receiver<GrowRequest>) {
         loop {
             if self.ready.is_empty() {
-                let Some(job) = queue.blocking_recv() else { return };
-                self.take(job);
+                let Some(request) = queue.blocking_recv() else { return };
+                self.take(request);
             }
             for _ in 0..queue.len() {
-                if let Ok(job) = queue.try_recv() {
-                    self.take(job);
+                if let Ok(request) = queue.try_recv() {
+                    self.take(request);
                 }
             }
             self.turn();
         }
     }
 
-    /// Takes a job in, or sends it home if its tree is grown.
-    fn take(&mut self, job: Job) {
-        match job.drafting.next() {
-            Some(step) => self.ready.push((job, step)),
+    /// Takes a request in, or sends it home if its tree is grown.
+    fn take(&mut self, request: GrowRequest) {
+        match request.drafting.next() {
+            Some(step) => self.ready.push((request, step)),
             // A caller that has just gone does not want it.
-            None => drop(job.home.send(Ok(job.drafting))),
+            None => drop(request.home.send(Ok(request.drafting))),
         }
     }
 
     /// One level for those whose turn it is; gives the rows that were run.
     fn turn(&mut self) -> usize {
-        self.ready.retain(|(job, _)| !job.home.is_closed());
+        self.ready.retain(|(request, _)| !request.home.is_closed());
         let asks: Vec<Ask<'_>> =
-            self.ready.iter().map(|(job, step)| Ask { sharer: &job.sharer, rows: step.len() }).collect();
+            self.ready.iter().map(|(request, step)| Ask { share: &request.share, rows: step.len() }).collect();
         let mut chosen = self.shares.choose(&asks).into_iter();
         let (running, waiting): (Vec<_>, Vec<_>) =
             self.ready.drain(..).partition(|_| chosen.next().unwrap_or_default());
         self.ready = waiting;
         let rows = running.iter().map(|(_, step)| step.len()).sum();
-        for job in self.level(running) {
-            self.take(job);
+        for request in self.level(running) {
+            self.take(request);
         }
         rows
     }
 
-    /// Runs the steps of all jobs together; gives back those that can go on.
-    fn level(&mut self, mut running: Vec<(Job, Step)>) -> Vec<Job> {
+    /// Runs the steps of all requests together; gives back those that can go on.
+    fn level(&mut self, mut running: Vec<(GrowRequest, Step)>) -> Vec<GrowRequest> {
         let begun = Instant::now();
         let ran = self.read_states(&mut running).and_then(|()| self.forward(&mut running));
         let output = match ran {
@@ -155,26 +155,26 @@ impl<'a> Turns<'a> {
                 return Vec::new();
             }
         };
-        let (mut jobs, mut segment) = (Vec::with_capacity(running.len()), 0);
-        for (mut job, step) in running {
-            match job.drafting.absorb(&Answers { step: &step, output: output.as_ref(), segment }) {
+        let (mut requests, mut segment) = (Vec::with_capacity(running.len()), 0);
+        for (mut request, step) in running {
+            match request.drafting.absorb(&Answers { step: &step, output: output.as_ref(), segment }) {
                 Ok(()) => {
-                    job.drafting.ran(&step, begun.elapsed());
-                    jobs.push(job);
+                    request.drafting.ran(&step, begun.elapsed());
+                    requests.push(request);
                 }
-                Err(error) => drop(job.home.send(Err(error))),
+                Err(error) => drop(request.home.send(Err(error))),
             }
             // Steps without rows are no part of the pass.
             segment += usize::from(!step.rows.is_empty());
         }
-        jobs
+        requests
     }
 
     /// Has the model read the hidden states of all steps that have some.
-    fn read_states(&mut self, running: &mut [(Job, Step)]) -> Result<(), ModelError> {
-        let with_states = running.iter_mut().filter_map(|(job, step)| Some((job, step.states.as_ref()?)));
+    fn read_states(&mut self, running: &mut [(GrowRequest, Step)]) -> Result<(), ModelError> {
+        let with_states = running.iter_mut().filter_map(|(request, step)| Some((request, step.states.as_ref()?)));
         let (known, states): (Vec<_>, Vec<_>) =
-            with_states.map(|(job, states)| (job.drafting.known_by(states), states.to_f32())).unzip();
+            with_states.map(|(request, states)| (request.drafting.known_by(states), states.to_f32())).unzip();
         if states.is_empty() {
             return Ok(());
         }
@@ -184,13 +184,13 @@ impl<'a> Turns<'a> {
     }
 
     /// Runs the rows of all steps that have some; nothing if none has.
-    fn forward(&mut self, running: &mut [(Job, Step)]) -> Result<Option<Output<'_>>, ModelError> {
+    fn forward(&mut self, running: &mut [(GrowRequest, Step)]) -> Result<Option<Output<'_>>, ModelError> {
         let (mut segments, mut exits) = (Vec::with_capacity(running.len()), Vec::with_capacity(running.len()));
-        let predicts = running.iter().any(|(job, _)| job.drafting.predicts());
-        for (job, step) in running.iter_mut().filter(|(_, step)| !step.rows.is_empty()) {
-            let Drafting { cache, exits: of_job, .. } = &mut *job.drafting;
+        let predicts = running.iter().any(|(request, _)| request.drafting.predicts());
+        for (request, step) in running.iter_mut().filter(|(_, step)| !step.rows.is_empty()) {
+            let Drafting { cache, exits: of_request, .. } = &mut *request.drafting;
             segments.push(Segment { cache, rows: &step.rows, logits: step.logits });
-            exits.push(&*of_job);
+            exits.push(&*of_request);
         }
         if segments.is_empty() {
             return Ok(None);

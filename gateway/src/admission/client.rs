@@ -20,7 +20,7 @@ pub struct ClientNameError {
     pub bytes: usize,
 }
 
-/// Who shares places with others: whoever goes by one name, or nameless asks from one host.
+/// Who shares slots with others: whoever goes by one name, or nameless asks from one host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Client {
     /// It said who it is.
@@ -47,11 +47,11 @@ impl Client {
     }
 }
 
-/// How many places in a row clients are given, by name; 1 unless said otherwise.
+/// How many slots in a row clients are given, by name; 1 unless said otherwise.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Weights(BTreeMap<Box<str>, usize>);
+pub(crate) struct ClientWeights(BTreeMap<Box<str>, usize>);
 
-impl Weights {
+impl ClientWeights {
     pub(crate) fn of(&self, client: &Client) -> usize {
         match client {
             Client::Named(name) => self.0.get(name).copied().unwrap_or(1),
@@ -60,7 +60,7 @@ impl Weights {
     }
 }
 
-impl FromIterator<(String, usize)> for Weights {
+impl FromIterator<(String, usize)> for ClientWeights {
     fn from_iter<I: IntoIterator<Item = (String, usize)>>(weights: I) -> Self {
         Self(weights.into_iter().map(|(name, weight)| (name.into(), weight)).collect())
     }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn only_names_have_weights() {
-        let weights: Weights = [("a".to_owned(), 3)].into_iter().collect();
+        let weights: ClientWeights = [("a".to_owned(), 3)].into_iter().collect();
         assert_eq!(weights.of(&Client::Named("a".into())), 3);
         assert_eq!([Client::Named("b".into()), Client::Unknown].map(|client| weights.of(&client)), [1, 1]);
     }

@@ -29,9 +29,9 @@ impl Door {
         self.0.lock().limits.running
     }
 
-    /// A place, at once or after a while, or why there is none: that is said at once. Whoever stops waiting has left the
+    /// A slot, at once or after a while, or why there is none: that is said at once. Whoever stops waiting has left the
     /// queue.
-    pub(crate) async fn enter(self: &Arc<Self>, client: Client, deadline: Option<Deadline>) -> Result<Place, Refusal> {
+    pub(crate) async fn enter(self: &Arc<Self>, client: Client, deadline: Option<Deadline>) -> Result<Slot, Refusal> {
         let turn = Arc::new(Notify::new());
         let remaining = deadline.map(Deadline::remaining);
         let decision = self.0.lock().ask(client, remaining, Arc::clone(&turn));
@@ -44,7 +44,7 @@ impl Door {
                 waiting.ticket = None;
             }
         }
-        Ok(Place { door: Arc::clone(self), since: Instant::now() })
+        Ok(Slot { door: Arc::clone(self), since: Instant::now() })
     }
 
     fn pass_on(&self) {
@@ -57,7 +57,7 @@ impl Door {
 /// A request in the queue; dropping it takes it out.
 struct Waiting<'d> {
     door: &'d Door,
-    /// None once it has its place.
+    /// None once it has its slot.
     ticket: Option<Ticket>,
 }
 
@@ -66,20 +66,20 @@ impl Drop for Waiting<'_> {
         let Some(ticket) = self.ticket else { return };
         let was_waiting = self.door.0.lock().leave(ticket);
         if !was_waiting {
-            // It was given a place and never learned of it.
+            // It was given a slot and never learned of it.
             self.door.pass_on();
         }
     }
 }
 
-/// A request's place; given on when dropped.
+/// A request's slot; given on when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Slot {
     door: Arc<Door>,
     since: Instant,
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.door.0.lock().note_service(self.since.elapsed());
         self.door.pass_on();
@@ -95,11 +95,11 @@ mod tests {
     use futures::FutureExt;
     use futures::poll;
 
-    use super::super::{Reason, Weights};
+    use super::super::{ClientWeights, Reason};
     use super::*;
 
     fn door(running: usize, queued: usize) -> Arc<Door> {
-        Arc::new(Door::new(Limits { running, queued, weights: Weights::default() }))
+        Arc::new(Door::new(Limits { running, queued, weights: ClientWeights::default() }))
     }
 
     fn occupancy(door: &Door) -> (usize, usize) {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_gets_the_place_that_becomes_free() {
+    async fn who_waits_gets_the_slot_that_becomes_free() {
         let door = door(1, 2);
         let first = door.enter(Client::Unknown, None).await.unwrap();
         let mut second = door.enter(Client::Unknown, None).boxed();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_stops_waiting_frees_its_place_in_the_queue_even_if_its_turn_had_come() {
+    async fn who_stops_waiting_leaves_the_queue_even_if_its_turn_had_come() {
         let door = door(1, 4);
         let first = door.enter(Client::Unknown, None).await.unwrap();
         let mut waiting: Vec<_> = (0..2).map(|_| door.enter(Client::Unknown, None).boxed()).collect();
@@ -133,7 +133,7 @@ mod tests {
         drop(first);
         assert_eq!(occupancy(&door), (1, 1), "the first of those that wait was called");
         drop(waiting);
-        let _place = (&mut last).now_or_never().expect("and so was the next, as the first had gone").unwrap();
+        let _slot = (&mut last).now_or_never().expect("and so was the next, as the first had gone").unwrap();
         assert_eq!(occupancy(&door), (1, 0));
         let mut late = door.enter(Client::Unknown, None).boxed();
         assert!(poll!(&mut late).is_pending());
@@ -144,10 +144,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_requests_took_decides_whether_a_deadline_can_be_met() {
         let door = door(1, 4);
-        let place = door.enter(Client::Unknown, None).await.unwrap();
+        let slot = door.enter(Client::Unknown, None).await.unwrap();
         tokio::time::advance(Duration::from_secs(2)).await;
-        drop(place);
-        let _place = door.enter(Client::Unknown, None).await.unwrap();
+        drop(slot);
+        let _slot = door.enter(Client::Unknown, None).await.unwrap();
         let deadline = |millis| Some(Deadline::after(Duration::from_millis(millis)));
         let refusal = door.enter(Client::Unknown, deadline(1999)).now_or_never().unwrap().unwrap_err();
         let (wait, remaining) = (Duration::from_secs(2), Duration::from_millis(1999));

@@ -13,7 +13,7 @@ pub(super) struct Ticket(u64);
 struct Line<W> {
     client: Client,
     weight: usize,
-    /// Places that it is still given before the next line is.
+    /// Slots that it is still given before the next line is.
     turns: usize,
     waiting: VecDeque<(Ticket, W)>,
 }
@@ -43,7 +43,7 @@ impl<W> Lines<W> {
         self.ring.iter().find(|line| line.client == *client).map_or(0, |line| line.waiting.len())
     }
 
-    /// At most so many of those that wait now are given a place before a further request of `client` is.
+    /// At most so many of those that wait now are given a slot before a further request of `client` is.
     pub(super) fn ahead(&self, client: &Client, weight: usize) -> usize {
         let own = self.of(client);
         let rounds = own / weight.max(1) + 1;
@@ -81,9 +81,9 @@ impl<W> Lines<W> {
     pub(super) fn leave(&mut self, ticket: Ticket) -> bool {
         let find = |line: &Line<W>| line.waiting.iter().position(|(other, _)| *other == ticket);
         let found = self.ring.iter().enumerate().find_map(|(line, waiting)| Some((line, find(waiting)?)));
-        let Some((index, place)) = found else { return false };
+        let Some((index, position)) = found else { return false };
         if let Some(line) = self.ring.get_mut(index) {
-            line.waiting.remove(place);
+            line.waiting.remove(position);
             self.len -= 1;
         }
         self.ring.retain(|line| !line.waiting.is_empty());

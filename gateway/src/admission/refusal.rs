@@ -17,7 +17,7 @@ pub struct Refusal {
 /// What a request is refused for.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Reason {
-    /// All places are taken, in the queue too.
+    /// All slots are taken, and the queue is full.
     #[error("{running} requests are being served and {queued} wait, which are the limits")]
     Full {
         /// Requests that are being served.
@@ -26,15 +26,15 @@ pub enum Reason {
         queued: usize,
     },
     /// There is room left in the queue, but not for this client.
-    #[error("{waiting} requests of this client wait, as many as there are places left in the queue: {free}")]
+    #[error("{waiting} requests of this client wait, as many as the queue has room for: {free}")]
     Share {
         /// Its requests that wait.
         waiting: usize,
-        /// Places left in the queue.
+        /// Slots left in the queue.
         free: usize,
     },
     /// It would wait for longer than it may take.
-    #[error("a place is expected in {} ms, but the deadline is in {} ms", wait.as_millis(), remaining.as_millis())]
+    #[error("a slot is expected in {} ms, but the deadline is in {} ms", wait.as_millis(), remaining.as_millis())]
     Hopeless {
         /// How long it would wait, by what requests took lately.
         wait: Duration,

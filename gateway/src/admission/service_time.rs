@@ -1,4 +1,4 @@
-//! How long requests keep their places, and what that says of waiting.
+//! How long requests keep their slots, and what that says of waiting.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 pub(super) struct ServiceTime(Option<Duration>);
 
 impl ServiceTime {
-    /// Somebody kept a place for so long.
+    /// Somebody kept a slot for so long.
     pub(super) fn add(&mut self, held: Duration) {
         self.0 = Some(match self.0 {
             Some(mean) => mean.mul_f64(1.0 - NEW_SHARE).saturating_add(held.mul_f64(NEW_SHARE)),
@@ -25,15 +25,15 @@ impl ServiceTime {
         });
     }
 
-    /// How long until `count` of `places`, all of them taken, have become free, if that can be told.
-    pub(super) fn until_free(&self, count: usize, places: usize) -> Option<Duration> {
+    /// How long until `count` of `slots`, all of them taken, have become free, if that can be told.
+    pub(super) fn until_free(&self, count: usize, slots: usize) -> Option<Duration> {
         let mean = self.0?.as_secs_f64();
-        Duration::try_from_secs_f64(mean * count as f64 / places.max(1) as f64).ok()
+        Duration::try_from_secs_f64(mean * count as f64 / slots.max(1) as f64).ok()
     }
 
     /// When to come again who finds so many before him.
-    pub(super) fn retry_after(&self, count: usize, places: usize) -> Duration {
-        self.until_free(count, places).unwrap_or(RETRY_UNKNOWN).clamp(RETRY_MIN, RETRY_MAX)
+    pub(super) fn retry_after(&self, count: usize, slots: usize) -> Duration {
+        self.until_free(count, slots).unwrap_or(RETRY_UNKNOWN).clamp(RETRY_MIN, RETRY_MAX)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whatever is asked in whatever order: no bound is ever broken, nobody starves, no place is lost.
+//! Whatever is asked in whatever order: no bound is ever broken, nobody starves, no slot is lost.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Clients by number, and how many places in a row each is given.
+/// Clients by number, and how many slots in a row each is given.
 const WEIGHTS: [usize; 4] = [1, 1, 2, 3];
 
 fn client(number: usize) -> Client {
@@ -25,7 +25,7 @@ fn admission(running: usize, queued: usize) -> Admission<usize> {
 struct Waiter {
     ticket: Ticket,
     client: usize,
-    /// Places that others may still be given before it is.
+    /// Slots that others may still be given before it is.
     patience: usize,
 }
 
@@ -54,13 +54,13 @@ impl World {
         match self.admission.ask(client(number), None, id) {
             Decision::Run => self.running += 1,
             Decision::Wait(ticket) => {
-                assert!(own < free, "{own} of a client waited, and {free} places were left");
+                assert!(own < free, "{own} of a client waited, and {free} were free");
                 let turns = own / WEIGHTS[number] + 1;
                 let others = (0..WEIGHTS.len()).filter(|&other| other != number);
                 let patience = own + others.map(|other| WEIGHTS[other] * turns).sum::<usize>();
                 self.waiting.insert(id, Waiter { ticket, client: number, patience });
             }
-            Decision::Refuse(_) => assert!(own >= free, "a client with {own} was refused, and {free} places were left"),
+            Decision::Refuse(_) => assert!(own >= free, "a client with {own} was refused, and {free} were free"),
         }
     }
 
@@ -71,7 +71,7 @@ impl World {
         match self.admission.pass_on() {
             None => self.running -= 1,
             Some(id) => {
-                self.waiting.remove(&id).expect("only who waits is given a place");
+                self.waiting.remove(&id).expect("only who waits is given a slot");
                 for waiter in self.waiting.values_mut() {
                     waiter.patience = waiter.patience.checked_sub(1).expect("nobody is overtaken for ever");
                 }
@@ -91,7 +91,7 @@ impl World {
         assert_eq!(self.admission.occupancy(), Occupancy { running, queued });
         let limits = &self.admission.limits;
         assert!(running <= limits.running && queued <= limits.queued);
-        assert!(queued == 0 || running == limits.running, "nobody waits while there is a place");
+        assert!(queued == 0 || running == limits.running, "nobody waits while there is a slot");
     }
 }
 
@@ -112,7 +112,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn no_bound_is_broken_nobody_starves_and_no_place_is_lost(running in 1..6usize, queued in 0..24usize, steps in steps()) {
+    fn no_bound_is_broken_nobody_starves_and_no_slot_is_lost(running in 1..6usize, queued in 0..24usize, steps in steps()) {
         let mut world = World::new(running, queued);
         for step in steps {
             match step {
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// Fills the one place and the queue in this order, and tells who is served in which order.
+/// Fills the one slot and the queue in this order, and tells who is served in which order.
 fn served(asked: &[usize]) -> Vec<usize> {
     let mut admission = admission(1, 100);
     assert!(matches!(admission.ask(Client::Unknown, None, 0), Decision::Run));
@@ -178,7 +178,7 @@ fn of_the_queue_a_client_may_have_as_much_as_it_leaves_free() {
 }
 
 #[test]
-fn without_a_queue_who_finds_no_place_is_refused_with_a_hint() {
+fn without_a_queue_who_finds_no_slot_is_refused_with_a_hint() {
     let mut admission = admission(2, 0);
     for _ in 0..2 {
         assert!(matches!(admission.ask(Client::Unknown, None, 0), Decision::Run));
@@ -188,7 +188,7 @@ fn without_a_queue_who_finds_no_place_is_refused_with_a_hint() {
     assert_eq!(refusal.retry_after, Some(Duration::from_millis(250)));
     admission.note_service(Duration::from_secs(8));
     let Decision::Refuse(refusal) = admission.ask(Client::Unknown, None, 0) else { panic!("there is no room") };
-    assert_eq!(refusal.retry_after, Some(Duration::from_secs(4)), "two places of eight seconds each");
+    assert_eq!(refusal.retry_after, Some(Duration::from_secs(4)), "two slots of eight seconds each");
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn who_cannot_be_served_in_time_does_not_wait() {
     }
     assert!(matches!(admission.ask(client(0), None, 0), Decision::Wait(_)));
     let Decision::Refuse(Refusal { reason, retry_after }) = admission.ask(client(1), within(3999), 0) else {
-        panic!("the second place becomes free in four seconds")
+        panic!("the second slot becomes free in four seconds")
     };
-    assert_eq!(reason.to_string(), "a place is expected in 4000 ms, but the deadline is in 3999 ms");
+    assert_eq!(reason.to_string(), "a slot is expected in 4000 ms, but the deadline is in 3999 ms");
     assert_eq!(retry_after, within(4000));
     assert!(matches!(admission.ask(client(1), within(4000), 0), Decision::Wait(_)));
     let Decision::Refuse(late) = admission.ask(client(1), within(0), 0) else { panic!("it is too late") };

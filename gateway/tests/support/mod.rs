@@ -16,7 +16,7 @@ use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::pb::verifier_server::{Verifier, VerifierServer};
 use espalier_proto::{
     Completion, DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, GeneratedToken, GenerationEvent,
-    GenerationRequest, Grant, Model, Open, Outcome, Party, Places, Process, Prompt, RoundCounts, Start, Submission,
+    GenerationRequest, Grant, Model, Open, Outcome, Party, Process, Prompt, RoundCounts, Slots, Start, Submission,
     SystemStatus, TokenizerFiles, VerifierCard, VerifierEvent, VerifierStatus, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
@@ -172,7 +172,7 @@ impl ToySequence {
         let bounds = TreeBounds { vocab: VOCAB, max_nodes: 64, max_depth: 64 };
         if self.credit.1 == 0 {
             let Some(message) = self.up.message().await? else { return Ok(None) };
-            match Submission::read(message, &bounds, self.open.sampling.acceptance()).unwrap() {
+            match Submission::read(message, &bounds, self.open.sequence.sampling.acceptance()).unwrap() {
                 Submission::Tree(numbered) => return Ok(Some((numbered.round, numbered.tree.tree().clone()))),
                 Submission::Credit(credit) => self.credit = (credit.round, credit.tokens),
             }
@@ -185,14 +185,13 @@ impl ToySequence {
     fn verify(&mut self, round: u64, tree: &Tree) -> Outcome {
         let decide = |node: usize| {
             let path = tree.path(node).into_iter().map(|id| tree.node(id).unwrap().token);
-            let text: Vec<Token> = self.open.committed.iter().copied().chain(path).collect();
+            let text: Vec<Token> = self.open.sequence.committed.iter().copied().chain(path).collect();
             Ok::<_, ()>(next_token(&text))
         };
         let walk = walk(tree, decide).unwrap();
-        let stops = [&[END], self.open.stop_tokens.as_slice()].concat();
-        let committed = commit(tree, &walk, &stops, self.open.max_tokens);
-        self.open.committed.extend(&committed.tokens);
-        self.open.max_tokens -= committed.tokens.len();
+        let stops = [&[END], self.open.sequence.stop_tokens.as_slice()].concat();
+        let committed = commit(tree, &walk, &stops, self.open.sequence.max_tokens);
+        self.open.sequence.commit(&committed.tokens);
         Outcome {
             round,
             path: walk.path[..committed.accepted].to_vec(),
@@ -260,7 +259,7 @@ impl Verifier for ToyVerifier {
     ) -> Result<Response<pb::VerifierStatusResponse>, Status> {
         self.life.speaks().await;
         let (process, rounds) = (Process::default(), self.life.counts());
-        let sequences = Places { open: self.life.open(), max: 8 };
+        let sequences = Slots { open: self.life.open(), max: 8 };
         Ok(Response::new(VerifierStatus { process, sequences, rounds, ..VerifierStatus::default() }.into()))
     }
 }
@@ -289,22 +288,13 @@ impl Drafter for ToyDrafter {
         let start = Start::read(up.message().await?.unwrap(), &self.card.bounds()).unwrap();
         let guest = Guest::new(&self.life);
         self.life.thresholds.lock().unwrap().clone_from(&start.exit_thresholds);
-        let acceptance = start.sampling.acceptance();
-        let open = Open {
-            sequence: start.sequence,
-            committed: start.committed.clone(),
-            generated: start.generated,
-            sampling: start.sampling,
-            max_tokens: start.max_tokens,
-            stop_tokens: start.stop_tokens,
-            logprobs: start.logprobs,
-            tap: None,
-        };
+        let acceptance = start.sequence.sampling.acceptance();
+        let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
+        let open = Open { sequence: start.sequence, tap: None };
         let verifier = channel(&start.verifier).unwrap();
         let verifier = RemoteVerifier::open(verifier, open, MetadataMap::new()).await?;
         let (events, read) = mpsc::channel::<Event>(EVENTS_MAX);
         let grants = Grants::new();
-        let sequence = Sequence::new(start.committed, start.max_tokens);
         let proposer = Ngram::new(vec![], NgramLimits::default(), acceptance);
         tokio::spawn(Driver::new(sequence, proposer, verifier).run(grants.clone(), events));
         tokio::spawn(async move {
@@ -326,7 +316,7 @@ impl Drafter for ToyDrafter {
     ) -> Result<Response<pb::DrafterStatusResponse>, Status> {
         self.life.speaks().await;
         let (process, rounds) = (Process::default(), self.life.counts());
-        let sequences = Places { open: self.life.open(), max: 8 };
+        let sequences = Slots { open: self.life.open(), max: 8 };
         Ok(Response::new(DrafterStatus { process, sequences, rounds, ..DrafterStatus::default() }.into()))
     }
 }

@@ -1,9 +1,11 @@
 //! The messages of each service.
 
+use serde::Serialize;
+
 use crate::common::{check_length, check_text, required, wire_count};
 use crate::error::WireError;
 use crate::pb;
-use crate::status::{KvMemory, PassCounts, Places, Process, RoundCounts};
+use crate::status::{KvMemory, PassCounts, Process, RoundCounts, Slots};
 use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// The most targets that a drafter tells of one by one.
@@ -20,8 +22,8 @@ const URL_BYTES_MAX: usize = 1024;
 pub struct VerifierStatus {
     /// Its process.
     pub process: Process,
-    /// Its places for sequences.
-    pub sequences: Places,
+    /// Its slots for sequences.
+    pub sequences: Slots,
     /// Trees handed in and not answered yet.
     pub trees_waiting: usize,
     /// Passes of the target.
@@ -65,8 +67,8 @@ impl TryFrom<pb::VerifierStatusResponse> for VerifierStatus {
 pub struct DrafterStatus {
     /// Its process.
     pub process: Process,
-    /// Its places for sequences.
-    pub sequences: Places,
+    /// Its slots for sequences.
+    pub sequences: Slots,
     /// Sequences for which a tree is being grown, those that wait for the model included.
     pub trees_growing: usize,
     /// Passes of the draft model: levels of trees, and pieces of prompts.
@@ -155,9 +157,9 @@ pub struct SystemStatus {
 pub struct GatewayStatus {
     /// Its process.
     pub process: Process,
-    /// Its places for requests.
-    pub requests: Places,
-    /// Requests that wait for a place.
+    /// Its slots for requests.
+    pub requests: Slots,
+    /// Requests that wait for a slot.
     pub requests_queued: usize,
     /// What became of requests.
     pub ended: EndCounts,
@@ -166,7 +168,7 @@ pub struct GatewayStatus {
 }
 
 /// What became of requests that are over, since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct EndCounts {
     /// They ended with a stop token or a stop string.
     pub stop: u64,
@@ -176,7 +178,7 @@ pub struct EndCounts {
     pub failed: u64,
     /// Their clients went away.
     pub abandoned: u64,
-    /// They were refused for want of a place.
+    /// They were refused for want of a slot.
     pub refused: u64,
     /// They were refused because of what they asked for.
     pub invalid: u64,

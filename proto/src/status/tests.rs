@@ -8,7 +8,7 @@ const KV: KvMemory = KvMemory { blocks: 32, held: 4, promised: 6, lingering: 20,
 const PROCESS: Process = Process { uptime: Duration::from_millis(1234), resident_bytes: Some(1 << 30) };
 
 fn verifier() -> VerifierStatus {
-    let sequences = Places { open: 3, max: 8 };
+    let sequences = Slots { open: 3, max: 8 };
     VerifierStatus { process: PROCESS, sequences, trees_waiting: 2, passes: PASSES, rounds: ROUNDS, kv: KV }
 }
 
@@ -16,7 +16,7 @@ fn drafter() -> DrafterStatus {
     let target = |name: &str| TargetStatus { name: name.to_owned(), sequences_open: 1, rounds: ROUNDS };
     DrafterStatus {
         process: Process { resident_bytes: None, ..PROCESS },
-        sequences: Places { open: 2, max: 2 },
+        sequences: Slots { open: 2, max: 2 },
         trees_growing: 1,
         passes: PASSES,
         rounds: ROUNDS,
@@ -28,7 +28,7 @@ fn drafter() -> DrafterStatus {
 fn system() -> SystemStatus {
     let url = "http://127.0.0.1:50052".to_owned();
     let ended = EndCounts { stop: 1, length: 2, failed: 3, abandoned: 4, refused: 5, invalid: 6 };
-    let requests = Places { open: 1, max: 64 };
+    let requests = Slots { open: 1, max: 64 };
     SystemStatus {
         gateway: GatewayStatus { process: PROCESS, requests, requests_queued: 2, ended, rounds: ROUNDS },
         verifiers: vec![
@@ -51,7 +51,7 @@ fn figures_that_cannot_be_are_refused() {
         spoil(&mut status);
         VerifierStatus::try_from(pb::VerifierStatusResponse::from(status)).unwrap_err().to_string()
     };
-    assert_eq!(refusal(|status| status.sequences.open = 9), "places.open is 9, beyond the limit of 8");
+    assert_eq!(refusal(|status| status.sequences.open = 9), "slots.open is 9, beyond the limit of 8");
     assert_eq!(refusal(|status| status.kv.held = 13), "kv.held and kv.lingering is 33, beyond the limit of 32");
     let promised = refusal(|status| status.kv.promised = u64::MAX);
     assert_eq!(promised, format!("kv.held and kv.promised is {}, beyond the limit of 32", u64::MAX));

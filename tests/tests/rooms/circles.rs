@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::names::{Names, Place};
+use crate::names::{Names, Resolved};
 use crate::source::Crate;
 use crate::uses::uses_of;
 
@@ -16,7 +16,7 @@ impl Edges {
         for file in &of.files {
             let used: &mut BTreeMap<_, BTreeSet<_>> = edges.entry(file.name.clone()).or_default();
             for found in uses_of(file) {
-                if let Some(Place::Item { file: other, name }) = names.resolve(&found.module, &found.path)
+                if let Some(Resolved::Item { file: other, name }) = names.resolve(&found.module, &found.path)
                     && other != file.name
                 {
                     used.entry(other).or_default().insert(name);

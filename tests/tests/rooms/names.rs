@@ -37,7 +37,7 @@ enum Name {
 
 /// What a path leads to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Resolved {
     Module(Vec<String>),
     Item { file: String, name: String },
 }
@@ -74,47 +74,47 @@ impl Names {
     }
 
     /// What a path leads to that is written in the module `from`; nothing if it leaves the crate.
-    pub(crate) fn resolve(&self, from: &[String], written: &[String]) -> Option<Place> {
+    pub(crate) fn resolve(&self, from: &[String], written: &[String]) -> Option<Resolved> {
         self.follow(from, written, HOPS_MAX)
     }
 
-    fn follow(&self, from: &[String], written: &[String], hops: usize) -> Option<Place> {
+    fn follow(&self, from: &[String], written: &[String], hops: usize) -> Option<Resolved> {
         let (mut at, rest) = start(from, written);
         for (index, name) in rest.iter().enumerate() {
             let more = index + 1 < rest.len();
             match self.look_up(&at, name, more, hops) {
-                Some(Place::Module(path)) => at = path,
+                Some(Resolved::Module(path)) => at = path,
                 None if rest.len() < written.len() || index > 0 => return self.unknown(&at, name),
                 found => return found,
             }
         }
-        Some(Place::Module(at))
+        Some(Resolved::Module(at))
     }
 
     /// What a name is that a known module must have, though it does not say so: a macro made it.
-    fn unknown(&self, module: &[String], name: &str) -> Option<Place> {
+    fn unknown(&self, module: &[String], name: &str) -> Option<Resolved> {
         let module = self.0.get(module).filter(|module| !module.inline)?;
-        Some(Place::Item { file: module.file.clone(), name: name.to_owned() })
+        Some(Resolved::Item { file: module.file.clone(), name: name.to_owned() })
     }
 
     /// What a name stands for in a module; where a path goes on after it, rather a module than an item.
-    fn look_up(&self, path: &[String], name: &str, more: bool, hops: usize) -> Option<Place> {
+    fn look_up(&self, path: &[String], name: &str, more: bool, hops: usize) -> Option<Resolved> {
         let hops = hops.checked_sub(1)?;
         let module = self.0.get(path)?;
         let meant = module.names.get(name).into_iter().flatten().filter_map(|found| match found {
-            Name::Item => Some(Place::Item { file: module.file.clone(), name: name.to_owned() }),
-            Name::Module => Some(Place::Module([path, &[name.to_owned()]].concat())),
+            Name::Item => Some(Resolved::Item { file: module.file.clone(), name: name.to_owned() }),
+            Name::Module => Some(Resolved::Module([path, &[name.to_owned()]].concat())),
             Name::Import(written) => self.follow(path, written, hops),
         });
-        let mut meant: Vec<Place> = meant.collect();
-        meant.sort_by_key(|place| matches!(place, Place::Module(_)) != more);
+        let mut meant: Vec<Resolved> = meant.collect();
+        meant.sort_by_key(|found| matches!(found, Resolved::Module(_)) != more);
         meant.into_iter().next().or_else(|| self.look_in_globs(path, name, more, hops))
     }
 
-    fn look_in_globs(&self, path: &[String], name: &str, more: bool, hops: usize) -> Option<Place> {
+    fn look_in_globs(&self, path: &[String], name: &str, more: bool, hops: usize) -> Option<Resolved> {
         self.0[path].globs.iter().find_map(|glob| match self.follow(path, glob, hops)? {
-            Place::Module(module) => self.look_up(&module, name, more, hops),
-            Place::Item { .. } => None,
+            Resolved::Module(module) => self.look_up(&module, name, more, hops),
+            Resolved::Item { .. } => None,
         })
     }
 }

@@ -134,7 +134,7 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let pass = forward(decoder, work, &mut running, &taps);
     let took = begun.elapsed();
     let waited = pass.as_ref().map_or(Duration::ZERO, Output::waited);
-    let ran = Pass { timing: Timing { begun, waited, compute: took.saturating_sub(waited), load }, counts: &counts };
+    let ran = RanPass { timing: Timing { begun, waited, compute: took.saturating_sub(waited), load }, counts: &counts };
     let pass = pass.map_err(VerifierError::from);
     counts.passes.add(load.rows, running.len());
     counts.passes.miss(missed);
@@ -180,7 +180,7 @@ fn forward<'w>(
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.
-fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, pass: &Pass<'_>) -> Result<bool, VerifierError> {
+fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, pass: &RanPass<'_>) -> Result<bool, VerifierError> {
     let Some(round) = plan.round else {
         let read: Vec<usize> = (0..plan.rows.len()).collect();
         sequence.cache().keep_path(&read)?;
@@ -196,7 +196,7 @@ fn answer(sequence: &mut Sequence, plan: Plan, found: &Found<'_>, pass: &Pass<'_
 }
 
 /// A pass that has run, and where rounds are counted.
-struct Pass<'a> {
+struct RanPass<'a> {
     timing: Timing,
     counts: &'a Counts,
 }

@@ -8,7 +8,7 @@ use espalier_service_kit::Present;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::admission::Place;
+use crate::admission::Slot;
 use crate::counts::Counts;
 use crate::error::VerifierError;
 
@@ -21,19 +21,19 @@ pub(crate) const REPLIES_MAX: usize = ROUNDS_UNDER_WAY_MAX + 2;
 /// Commands that one sequence may have waiting: its opening, what it submits, its closing.
 pub(super) const COMMANDS_PER_SEQUENCE: usize = ROUNDS_UNDER_WAY_MAX + 2;
 
-/// What a session is told.
+/// What a sequence is told.
 pub(crate) type Reply = Result<VerifierEvent, VerifierError>;
 
 /// Where it is told.
 pub(crate) type Replies = mpsc::Sender<Reply>;
 
-/// Tells sessions apart; never used twice, and rising with age.
+/// Tells sequences apart; never used twice, and rising with age.
 pub(super) type Key = u64;
 
 /// What the engine's thread is asked to do.
 pub(super) enum Command {
     Open(Key, Box<Opening>),
-    Submit(Key, Job),
+    Submit(Key, Submitted),
     Close(Key),
 }
 
@@ -41,11 +41,11 @@ pub(super) enum Command {
 pub(super) struct Opening {
     pub(super) open: Open,
     pub(super) replies: Replies,
-    pub(super) place: Place,
+    pub(super) slot: Slot,
 }
 
 /// What a sequence submitted, on its way in.
-pub(super) struct Job {
+pub(super) struct Submitted {
     pub(super) submission: Submission,
     pub(super) arrived: Instant,
     /// Counts a tree as waiting until it is answered or dropped.

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_model::{BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
-use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, VerifierEvent};
+use espalier_proto::{
+    Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, VerifierEvent,
+};
 use espalier_speculation::{AcceptError, CandidateTree, Committed, LogitsError, Logprobs, Sampler, Token, commit};
 use tokio::time::Instant;
 
-use super::command::{Command, Job, Key, Loaded, Opening, Replies, Reply};
+use super::command::{Command, Key, Loaded, Opening, Replies, Reply, Submitted};
 use super::gather::{self, Return};
 use super::known_states::KnownStates;
 use super::round::{Decision, Found, Round, Timing};
-use crate::admission::Place;
+use crate::admission::Slot;
 use crate::counts::Counts;
 use crate::error::VerifierError;
 
@@ -45,10 +47,10 @@ impl Sequences {
         match command {
             Command::Open(key, opening) => self.open(key, *opening),
             Command::Close(key) => self.close(key),
-            Command::Submit(key, job) => {
+            Command::Submit(key, submitted) => {
                 // A sequence that has ended has said so; what was still on its way is moot.
                 if let Some(sequence) = self.open.get_mut(&key) {
-                    sequence.take(job);
+                    sequence.take(submitted);
                 }
             }
         }
@@ -82,7 +84,7 @@ impl Sequences {
     }
 
     fn open(&mut self, key: Key, opening: Opening) {
-        self.take_over(&opening.open.sequence);
+        self.take_over(&opening.open.sequence.id);
         match self.admit(&opening.open) {
             Ok(memory) => {
                 let opened = VerifierEvent::Opened { reused_prefix: memory.cache.committed() };
@@ -90,7 +92,7 @@ impl Sequences {
                 sequence.reply(Ok(opened));
                 self.open.insert(key, sequence);
             }
-            Err(fault) => reply(&opening.replies, &opening.open.sequence, Err(fault.into())),
+            Err(fault) => reply(&opening.replies, &opening.open.sequence.id, Err(fault.into())),
         }
     }
 
@@ -105,7 +107,7 @@ impl Sequences {
     /// A cache for a sequence, with all the blocks that it may come to need: it can always finish. It begins with what is
     /// known of the committed tokens, their hidden states included where those are wanted.
     fn admit(&self, open: &Open) -> Result<Memory, PoolFault> {
-        let Open { committed, max_tokens, tap, .. } = open;
+        let Open { sequence: SequenceSpec { committed, max_tokens, .. }, tap } = open;
         // The last tree hangs below the last but one of all tokens.
         let positions =
             committed.len().saturating_add(*max_tokens).saturating_add(self.tree_nodes_max).saturating_sub(1);
@@ -151,7 +153,7 @@ pub(super) struct Sequence {
     context: usize,
     tapped: Option<Tapped>,
     /// What was submitted and is not answered; the first of it may be credit of which some is used up.
-    jobs: VecDeque<Job>,
+    submitted: VecDeque<Submitted>,
     /// When it was answered last: nothing submitted could be run before that.
     answered: Instant,
     /// Whether it ever was.
@@ -160,7 +162,7 @@ pub(super) struct Sequence {
     returns: Option<Return>,
     replies: Replies,
     /// Given back when the sequence ends, before that is told: who hears of the end may come again at once.
-    place: Option<Place>,
+    slot: Option<Slot>,
 }
 
 /// Hidden states that were asked for.
@@ -175,35 +177,36 @@ struct Tapped {
 
 impl Sequence {
     fn new(opening: Opening, memory: Memory, model: &ModelConfig) -> Self {
-        let Opening { open, replies, place } = opening;
+        let Opening { open, replies, slot } = opening;
         let Memory { cache, tapped } = memory;
-        let (prompt, generated) = open.committed.split_at(open.committed.len().saturating_sub(open.generated));
+        let spec = open.sequence;
+        let (prompt, generated) = spec.committed.split_at(spec.prompt_len());
         Self {
-            id: open.sequence,
+            id: spec.id,
             cache,
-            sampler: Sampler::new(open.sampling, prompt, generated),
-            logprobs: open.logprobs,
-            committed: open.committed,
-            stops: [&model.eos[..], &open.stop_tokens].concat(),
-            remaining: open.max_tokens,
+            sampler: Sampler::new(spec.sampling, prompt, generated),
+            logprobs: spec.logprobs,
+            committed: spec.committed,
+            stops: [&model.eos[..], &spec.stop_tokens].concat(),
+            remaining: spec.max_tokens,
             context: model.context,
             tapped,
-            jobs: VecDeque::new(),
+            submitted: VecDeque::new(),
             answered: Instant::now(),
             returns: None,
             has_decided: false,
             replies,
-            place: Some(place),
+            slot: Some(slot),
         }
     }
 
     /// Takes what was submitted.
-    fn take(&mut self, job: Job) {
+    fn take(&mut self, submitted: Submitted) {
         // What is handed in before the first outcome came back with nothing.
-        if self.jobs.is_empty() && self.has_decided {
-            Return::observe(&mut self.returns, job.arrived.saturating_duration_since(self.answered));
+        if self.submitted.is_empty() && self.has_decided {
+            Return::observe(&mut self.returns, submitted.arrived.saturating_duration_since(self.answered));
         }
-        self.jobs.push_back(job);
+        self.submitted.push_back(submitted);
     }
 
     /// After what time it is to be back, if it was answered and is not late.
@@ -228,7 +231,7 @@ impl Sequence {
         if self.unread() > 0 {
             return None;
         }
-        self.jobs.front().map(|job| job.arrived.max(self.answered))
+        self.submitted.front().map(|submitted| submitted.arrived.max(self.answered))
     }
 
     /// How many committed tokens must be run before a tree can be.
@@ -245,17 +248,17 @@ impl Sequence {
     /// Takes the next round: a tree, without the nodes for which the context has no room, or one token of its credit.
     pub(super) fn next_round(&mut self) -> Option<Round> {
         let (acceptance, answered) = (self.sampler.sampling().acceptance(), self.answered);
-        let job = self.jobs.front_mut()?;
-        let ready = job.arrived.max(answered);
-        let mut round = match &mut job.submission {
+        let submitted = self.submitted.front_mut()?;
+        let ready = submitted.arrived.max(answered);
+        let mut round = match &mut submitted.submission {
             Submission::Credit(credit) => Round::plain(credit, acceptance, ready),
             Submission::Tree(NumberedTree { round, tree }) => {
                 let (number, tree) = (*round, std::mem::take(tree));
-                Round { number, tree, states_later: false, ready, _waiting: job.waiting.take() }
+                Round { number, tree, states_later: false, ready, _waiting: submitted.waiting.take() }
             }
         };
-        if !matches!(job.submission, Submission::Credit(Credit { tokens: 1.., .. })) {
-            self.jobs.pop_front();
+        if !matches!(submitted.submission, Submission::Credit(Credit { tokens: 1.., .. })) {
+            self.submitted.pop_front();
         }
         round.tree.truncate(self.context.saturating_sub(self.committed.len()));
         Some(round)
@@ -305,7 +308,7 @@ impl Sequence {
         self.committed.extend_from_slice(&tokens);
         self.remaining -= tokens.len();
         if finish.is_some() {
-            self.place = None;
+            self.slot = None;
         }
         let path = walk.path[..accepted].to_vec();
         Ok(Decision { path, tokens, logprobs, finish })
@@ -359,6 +362,6 @@ impl Sequence {
     }
 
     fn has_work(&self) -> bool {
-        self.unread() > 0 || !self.jobs.is_empty()
+        self.unread() > 0 || !self.submitted.is_empty()
     }
 }

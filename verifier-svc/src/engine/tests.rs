@@ -6,13 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
-use espalier_proto::{Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, Submission, Tap, VerifierEvent};
+use espalier_proto::{
+    Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, Tap, VerifierEvent,
+};
 use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::batch;
-use super::command::{Command, Job, Key, Loaded, Opening, REPLIES_MAX, Reply};
+use super::command::{Command, Key, Loaded, Opening, REPLIES_MAX, Reply, Submitted};
 use super::sequences::Sequences;
 use crate::admission::Admission;
 use crate::counts::Counts;
@@ -77,7 +79,7 @@ impl Bench {
     fn open(&mut self, open: Open) -> Stream {
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         self.keys += 1;
-        let opening = Opening { open, replies: sender, place: self.admission.admit().unwrap() };
+        let opening = Opening { open, replies: sender, slot: self.admission.admit().unwrap() };
         self.sequences.take(Command::Open(self.keys, Box::new(opening)));
         Stream { key: self.keys, replies, rounds: 0 }
     }
@@ -93,8 +95,8 @@ impl Bench {
 
     fn hand_in(&mut self, stream: &mut Stream, submission: Submission) {
         stream.rounds += submission.rounds() as u64;
-        let job = Job { submission, arrived: Instant::now(), waiting: None };
-        self.sequences.take(Command::Submit(stream.key, job));
+        let submitted = Submitted { submission, arrived: Instant::now(), waiting: None };
+        self.sequences.take(Command::Submit(stream.key, submitted));
     }
 
     /// Runs all that waits.
@@ -142,16 +144,7 @@ impl Bench {
 }
 
 fn open(id: u128, committed: &[Token], max_tokens: usize) -> Open {
-    Open {
-        sequence: SequenceId::from(id),
-        committed: committed.to_vec(),
-        generated: 0,
-        sampling: Sampling::greedy(),
-        max_tokens,
-        stop_tokens: vec![],
-        logprobs: None,
-        tap: None,
-    }
+    Open { sequence: SequenceSpec::new(SequenceId::from(id), committed.to_vec(), max_tokens), tap: None }
 }
 
 /// A text of so many tokens.
@@ -193,10 +186,12 @@ fn with_credit_a_sequence_is_in_every_pass_and_each_token_is_told_at_once() {
     let mut bench = Bench::new(32);
     let prompt = text(40);
     let wanted = |id| Open {
-        logprobs: Some(1),
+        sequence: SequenceSpec {
+            logprobs: Some(1),
+            sampling: Sampling::new(0.9, 0, 1.0, 5).unwrap(),
+            ..open(id, &prompt, 10).sequence
+        },
         tap: Some(Tap { layer: 2, width: 64 }),
-        sampling: Sampling::new(0.9, 0, 1.0, 5).unwrap(),
-        ..open(id, &prompt, 10)
     };
     let mut single = bench.open(wanted(1));
     assert_eq!(single.reused(), 0);

@@ -15,7 +15,7 @@ use super::sequences::Sequences;
 const COMMANDS_PER_TURN_MAX: usize = 4096;
 
 /// How often it is looked whether those that a pass waits for have come.
-const LOOK: Duration = Duration::from_micros(50);
+const ARRIVALS_LOOK: Duration = Duration::from_micros(50);
 
 /// Starts the thread; it ends when nobody can send commands any more.
 pub(super) fn start(model: Loaded, queue: mpsc::Receiver<Command>) -> io::Result<()> {
@@ -39,7 +39,7 @@ impl Turns {
             let begun = Instant::now();
             batch::turn(decoder, &mut work, &mut self.sequences);
             // The mean of the last few, a hiccup counting little.
-            self.pass = (self.pass * 3 + begun.elapsed().min(self.pass * 3 + LOOK)) / 4;
+            self.pass = (self.pass * 3 + begun.elapsed().min(self.pass * 3 + ARRIVALS_LOOK)) / 4;
         }
     }
 
@@ -49,7 +49,7 @@ impl Turns {
         while let Some(wait) = self.sequences.wait(self.pass)
             && begun.elapsed() < self.pass
         {
-            thread::sleep(wait.min(LOOK));
+            thread::sleep(wait.min(ARRIVALS_LOOK));
             self.take_arrived();
         }
     }

@@ -38,13 +38,13 @@ impl Observer {
     pub(super) fn load(args: &Calibration, system: &SystemArgs) -> Result<Self, BenchError> {
         let sampling =
             Sampling::new(args.answers.temperature, 0, 1.0, args.answers.seed).map_err(CommandError::from)?;
-        let choice = DrafterChoice::parse(&args.drafter, system)?;
+        let choice = DrafterChoice::parse(&args.drafter.drafter, system)?;
         let folder = checkpoint(&args.target, system)?;
         let tokenizer = Tokenizer::open(&folder)?;
         if let DrafterChoice::Model { folder: drafter, .. } = &choice
             && Tokenizer::open(drafter)?.fingerprint() != tokenizer.fingerprint()
         {
-            return Err(BenchError::Tokenizers { drafter: args.drafter.clone(), target: args.target.clone() });
+            return Err(BenchError::Tokenizers { drafter: args.drafter.drafter.clone(), target: args.target.clone() });
         }
         let guesser = Guesser::load(&choice, &folder, system)?;
         Ok(Self {
@@ -132,7 +132,7 @@ impl Guesser {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use espalier_command::Answers;
+    use espalier_command::{Answers, DrafterArg, PromptArgs};
 
     use super::*;
     use crate::testing::shipped;
@@ -140,9 +140,8 @@ mod tests {
     fn observer(target: &str, drafter: &str, temperature: f64) -> Result<Observer, BenchError> {
         let args = Calibration {
             target: target.to_owned(),
-            drafter: drafter.to_owned(),
-            prompts: PathBuf::new(),
-            limit: std::num::NonZeroUsize::MIN,
+            drafter: DrafterArg { drafter: drafter.to_owned() },
+            asked: PromptArgs { prompts: PathBuf::new(), limit: std::num::NonZeroUsize::MIN },
             answers: Answers { max_tokens: 40, temperature, seed: 3 },
             json: false,
             plot: None,

@@ -4,13 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use espalier_command::Answers;
-use espalier_local::DEFAULT_DRAFTER;
+use espalier_command::{Answers, DrafterArg};
 
 use crate::limits::at_once;
 
 /// The most requests of a turn, and the most seconds that one may take.
-const REQUESTS_MAX: u64 = 65_536;
+const TURN_REQUESTS_MAX: u64 = 65_536;
 const DEADLINE_MAX: u64 = 3600;
 
 /// The options of `espalier bench load`.
@@ -19,10 +18,9 @@ pub struct Load {
     /// The models that answer, in turns.
     #[arg(long, value_delimiter = ',', default_value = "medium", value_name = "T[,T…]")]
     pub(crate) targets: Vec<String>,
-    /// Who drafts for all targets: a drafter by name or by path, `NAME:LAYERS` for first layers, `ngram` for proposals
-    /// from the text itself.
-    #[arg(long, default_value = DEFAULT_DRAFTER, value_name = "D")]
-    pub(crate) drafter: String,
+    /// For all targets.
+    #[command(flatten)]
+    pub(crate) drafter: DrafterArg,
     /// Compare with a drafter for each target, in the order of the targets, each a service of its own.
     #[arg(long, value_delimiter = ',', value_name = "D,D…")]
     pub(crate) drafters_each: Vec<String>,
@@ -43,15 +41,15 @@ pub struct Load {
     #[arg(long, value_delimiter = ',', conflicts_with = "concurrency", value_parser = rate, value_name = "X[,X…]")]
     pub(crate) rate: Vec<f64>,
     /// Requests of each turn; when absent 32, or six for each at once or a second, whichever is more.
-    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=REQUESTS_MAX), value_name = "N")]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=TURN_REQUESTS_MAX), value_name = "N")]
     pub(crate) requests: Option<usize>,
     /// Turns of each way at each level.
     #[arg(long, default_value = "2", value_name = "N")]
     pub(crate) repeats: NonZeroUsize,
-    /// Requests that each verifier and drafter has places for; when absent as many as there are at once, or 64 with
+    /// Requests that each verifier and drafter has slots for; when absent as many as there are at once, or 64 with
     /// `--rate`.
     #[arg(long, value_parser = at_once(), value_name = "N")]
-    pub(crate) places: Option<usize>,
+    pub(crate) slots: Option<usize>,
     /// Seconds that a request may take.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=DEADLINE_MAX), value_name = "S")]
     pub(crate) deadline: u64,

@@ -46,12 +46,12 @@ pub(super) struct Compared {
 }
 
 impl Compared {
-    /// What the command line asks for, with so many places in every service.
-    pub(super) fn new(args: &Load, places: usize, system: &SystemArgs) -> Result<Self, BenchError> {
+    /// What the command line asks for, with so many slots in every service.
+    pub(super) fn new(args: &Load, slots: usize, system: &SystemArgs) -> Result<Self, BenchError> {
         unique("target", args.targets.iter().map(String::as_str))?;
         unique("policy", args.policies.iter().map(String::as_str))?;
         args.policies.iter().try_for_each(|policy| parse_policy(policy).map(drop)).map_err(CommandError::from)?;
-        let shared = DrafterChoice::parse(&args.drafter, system)?;
+        let shared = DrafterChoice::parse(&args.drafter.drafter, system)?;
         let own = own_choices(args, system)?;
         let folders: Vec<&str> = args.targets.iter().map(String::as_str).collect();
         let mut plan = Plan::new(&folders, std::slice::from_ref(&shared), system)?;
@@ -59,7 +59,7 @@ impl Compared {
         for ((choice, folder), target) in own.iter().zip(&folders).zip(&targets) {
             add_own(&mut plan, choice, folder, target, system)?;
         }
-        give_places(&mut plan, places)?;
+        give_slots(&mut plan, slots)?;
         let arms = arms(&shared, &own, &targets, &args.policies);
         Ok(Self { plan, targets, arms })
     }
@@ -115,14 +115,14 @@ fn add_own(
 }
 
 /// Makes room for so many requests in every service; nobody waits for more.
-fn give_places(plan: &mut Plan, places: usize) -> Result<(), BenchError> {
+fn give_slots(plan: &mut Plan, slots: usize) -> Result<(), BenchError> {
     for (config, _) in &mut plan.verifiers {
-        *config = config.clone().with_sequences_max(places).map_err(LocalError::from)?;
+        *config = config.clone().with_sequences_max(slots).map_err(LocalError::from)?;
     }
     for config in &mut plan.drafters {
-        config.sequences_max = places.try_into().unwrap_or(DrafterConfig::SEQUENCES_MAX);
+        config.sequences_max = slots.try_into().unwrap_or(DrafterConfig::SEQUENCES_MAX);
     }
-    (plan.requests_max, plan.queued_max) = (places, 0);
+    (plan.requests_max, plan.queued_max) = (slots, 0);
     Ok(())
 }
 

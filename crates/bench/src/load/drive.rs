@@ -16,7 +16,7 @@ use super::outcome::{Outcome, Text};
 use crate::error::BenchError;
 
 /// The longest pause of a client that was refused before it asks for something else.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const REFUSED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A request of an arm, and the text that has to come.
 #[derive(Debug, Clone)]
@@ -64,7 +64,7 @@ impl Asking {
             let outcome = self.ask(i, Instant::now(), || drop(begun.take())).await;
             drop(begun.take());
             if let Some(Outcome::Refused { hint, .. }) = outcome {
-                sleep(hint.unwrap_or(PAUSE_MAX).min(PAUSE_MAX)).await;
+                sleep(hint.unwrap_or(REFUSED_PAUSE_MAX).min(REFUSED_PAUSE_MAX)).await;
             }
             outcomes.extend(outcome);
         }

@@ -11,7 +11,7 @@ fn load(flags: &[&str]) -> Load {
 
 /// What a system with the shipped models finds.
 async fn found(args: &Load) -> Vec<Figures> {
-    let Compared { plan, targets, arms } = Compared::new(args, places(args), &shipped()).unwrap();
+    let Compared { plan, targets, arms } = Compared::new(args, slots(args), &shipped()).unwrap();
     let prompts = ["What is 2 + 3?", "How old is Ann?"].map(str::to_owned);
     let requests = requests(&targets, &prompts, &Decoding::of(args.answers)).unwrap();
     let texts = texts(&plan, &requests).await.unwrap();
@@ -32,7 +32,7 @@ async fn every_way_is_measured_at_every_level_and_all_texts_are_those_of_plain_d
     let arms = |count| ["plain", "shared", "each"].map(|arm| (arm, Some(count)));
     assert_eq!(measured, [arms(1), arms(4)].concat());
     for figures in &found {
-        // Two turns of six requests; as many clients as places, and nobody is refused.
+        // Two turns of six requests; as many clients as slots, and nobody is refused.
         assert_eq!((figures.requests, figures.finished, figures.refused), (12, 12, 0), "{figures:?}");
         assert!(figures.is_sound() && figures.ratio.is_some() && figures.first_token_ms.is_some(), "{figures:?}");
     }
@@ -44,8 +44,8 @@ async fn every_way_is_measured_at_every_level_and_all_texts_are_those_of_plain_d
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_requests_than_places_are_refused_with_a_hint() {
-    let args = load(&["--rate", "10000", "--places", "1", "--requests", "8", "--repeats", "1", "--max-tokens", "24"]);
+async fn more_requests_than_slots_are_refused_with_a_hint() {
+    let args = load(&["--rate", "10000", "--slots", "1", "--requests", "8", "--repeats", "1", "--max-tokens", "24"]);
     let found = found(&args).await;
     assert_eq!(found.iter().map(|figures| figures.rate).collect::<Vec<_>>(), [Some(10_000.0); 2]);
     for figures in &found {
@@ -88,8 +88,8 @@ fn prompts_of_several_files_are_asked_in_turns() {
 }
 
 #[test]
-fn there_are_places_for_all_clients_unless_told_otherwise() {
-    assert_eq!(places(&load(&["--concurrency", "3,12,5"])), 12);
-    assert_eq!(places(&load(&["--rate", "4"])), OPEN_PLACES);
-    assert_eq!(places(&load(&["--places", "7"])), 7);
+fn there_are_slots_for_all_clients_unless_told_otherwise() {
+    assert_eq!(slots(&load(&["--concurrency", "3,12,5"])), 12);
+    assert_eq!(slots(&load(&["--rate", "4"])), OPEN_SLOTS);
+    assert_eq!(slots(&load(&["--slots", "7"])), 7);
 }

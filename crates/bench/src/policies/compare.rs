@@ -1,7 +1,7 @@
 //! Asks all arms in turns.
 
 use espalier_client::{Answer, Client, ClientError};
-use espalier_command::{Answers, Decoding, Form, request};
+use espalier_command::{Answers, Decoding, Form, PolicyArg, request};
 use espalier_proto::{FaultKind, GenerationRequest};
 
 use super::arms::Arm;
@@ -115,7 +115,7 @@ impl Bench {
     }
 
     async fn answer(&mut self, arm: &Arm, prompt: &str, decoding: &Decoding) -> Result<Answer, BenchError> {
-        let decoding = Decoding { policy: arm.policy.clone(), ..decoding.clone() };
+        let decoding = Decoding { policy: PolicyArg { policy: arm.policy.clone() }, ..decoding.clone() };
         let request = request(&self.target, prompt, Form::Chat, &decoding)?;
         let request = GenerationRequest { drafter: Some(arm.drafter.clone()), ..request };
         Ok(self.client.generate(request, |_| {}).await?)

@@ -1,9 +1,8 @@
 //! The options of `espalier bench soak`.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
-use espalier_local::DEFAULT_DRAFTER;
+use espalier_command::{DrafterArg, PromptArgs};
 
 use crate::limits::at_once;
 
@@ -13,16 +12,10 @@ pub struct Soak {
     /// The model that answers.
     #[arg(long, default_value = "small", value_name = "T")]
     pub(crate) target: String,
-    /// Who drafts: a drafter by name or by path, `NAME:LAYERS` for first layers, `ngram` for proposals from the text
-    /// itself.
-    #[arg(long, default_value = DEFAULT_DRAFTER, value_name = "D")]
-    pub(crate) drafter: String,
-    /// Prompts, one JSON object a line.
-    #[arg(long, value_name = "FILE.jsonl")]
-    pub(crate) prompts: PathBuf,
-    /// Only the first so many prompts.
-    #[arg(long, default_value = "20", value_name = "N")]
-    pub(crate) limit: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) drafter: DrafterArg,
+    #[command(flatten)]
+    pub(crate) asked: PromptArgs,
     /// Sequences in all; a tenth as many come first and do not count.
     #[arg(long, default_value = "10000", value_name = "N")]
     pub(crate) sequences: NonZeroUsize,
@@ -31,7 +24,7 @@ pub struct Soak {
     pub(crate) concurrency: usize,
     /// Requests that are served at once, and as many that wait.
     #[arg(long, default_value = "16", value_parser = at_once(), value_name = "N")]
-    pub(crate) places: usize,
+    pub(crate) slots: usize,
     /// Most tokens of an answer.
     #[arg(long, default_value_t = 24, value_name = "N")]
     pub(crate) max_tokens: u32,

@@ -19,7 +19,7 @@ use crate::error::BenchError;
 const NAMES: usize = 4;
 
 /// The longest pause of a client that was refused.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+const HINT_MAX: Duration = Duration::from_millis(500);
 
 /// A request, and the tokens that have to come.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl Asking {
             }
             let Some((fate, ending)) = self.ask(client, i).await else { return endings };
             if let Ending::Refused { hint: Some(hint), .. } = ending {
-                sleep(hint.min(PAUSE_MAX)).await;
+                sleep(hint.min(HINT_MAX)).await;
             }
             endings.push((fate, ending));
         }

@@ -15,7 +15,7 @@ const STILL: Duration = Duration::from_millis(1500);
 
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Tasks, memory and places of a system, all services and clients together.
+/// Tasks, memory and slots of a system, all services and clients together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Level {
     /// Tasks of the runtime.

@@ -105,7 +105,7 @@ impl Report {
         ]
     }
 
-    /// Whether no place and no block is held.
+    /// Whether no slot and no block is held.
     pub(super) fn is_free(&self) -> bool {
         self.requests_left == 0 && self.blocks_left == 0 && self.blocks_as_before
     }

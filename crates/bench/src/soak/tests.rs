@@ -7,7 +7,7 @@ use crate::testing::{parsed, shipped};
 #[tokio::test(flavor = "multi_thread")]
 async fn of_sequences_that_are_cancelled_late_or_refused_nothing_is_left() {
     let fixed = ["--prompts", "p.jsonl", "--drafter", "small:2"];
-    let flags = ["--sequences", "60", "--concurrency", "12", "--places", "3", "--max-tokens", "12"];
+    let flags = ["--sequences", "60", "--concurrency", "12", "--slots", "3", "--max-tokens", "12"];
     let args: Soak = parsed(&[&fixed[..], &flags].concat());
     let running = start(plan(&shipped(), &args).unwrap()).await.unwrap();
     let prompts = ["What is 2 + 3?", "How old is Ann?"].map(str::to_owned);

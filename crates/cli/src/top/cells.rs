@@ -1,10 +1,11 @@
 //! Figures as words, the same on a screen and in a table.
 
 use espalier_command::report::{figure, yes};
+use espalier_proto::EndCounts;
 use jiff::SignedDuration;
 use jiff::fmt::friendly::SpanPrinter;
 
-use super::figures::{Ended, ForTarget, Gateway, Pace, Service, Work};
+use super::figures::{ForTarget, Gateway, Pace, Service, Work};
 
 /// Columns of verifiers and drafters, after their names.
 pub(super) const HEADER: [&str; 9] =
@@ -46,7 +47,7 @@ pub(super) fn gateway(gateway: &Gateway) -> [String; 3] {
     let [rate, tau, nodes] = pace(&gateway.pace);
     let accepted = figure(gateway.pace.accepted.map(|share| 100.0 * share), 0);
     let resident = gateway.resident_bytes.map_or_else(|| "-".to_owned(), amount);
-    let Ended { stop, length, failed, abandoned, refused, invalid } = gateway.ended;
+    let EndCounts { stop, length, failed, abandoned, refused, invalid } = gateway.ended;
     let up = uptime(gateway.uptime_s);
     [
         format!("{rate} tokens/s, tau {tau}, {nodes} nodes, {accepted} % accepted; up {up}, resident {resident}"),

@@ -6,7 +6,7 @@ mod tests;
 use std::time::Duration;
 
 use espalier_proto::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Process, RoundCounts, ServiceState, Slots,
     SystemStatus, TargetStatus, VerifierStatus,
 };
 use serde::Serialize;
@@ -26,19 +26,8 @@ pub(super) struct Gateway {
     pub(super) running: usize,
     pub(super) running_max: usize,
     pub(super) queued: usize,
-    pub(super) ended: Ended,
+    pub(super) ended: EndCounts,
     pub(super) pace: Pace,
-}
-
-/// What became of requests, since the gateway's start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Ended {
-    pub(super) stop: u64,
-    pub(super) length: u64,
-    pub(super) failed: u64,
-    pub(super) abandoned: u64,
-    pub(super) refused: u64,
-    pub(super) invalid: u64,
 }
 
 /// A verifier or a drafter.
@@ -64,7 +53,7 @@ pub(super) struct Work {
     pub(super) rows: Option<f64>,
     /// Sequences that share one.
     pub(super) shared_by: Option<f64>,
-    pub(super) kv: Kv,
+    pub(super) kv: KvMemory,
     /// What a drafter does for each target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) targets: Vec<ForTarget>,
@@ -90,16 +79,6 @@ pub(super) struct Pace {
     pub(super) accepted: Option<f64>,
 }
 
-/// Memory for keys and values, in blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Kv {
-    pub(super) blocks: u64,
-    pub(super) held: u64,
-    pub(super) promised: u64,
-    pub(super) lingering: u64,
-    pub(super) block_bytes: u64,
-}
-
 impl Figures {
     /// What was done between two readings; without an earlier one there are no rates.
     pub(super) fn between(before: Option<&SystemStatus>, now: &SystemStatus) -> Self {
@@ -113,7 +92,6 @@ impl Figures {
 
 impl Gateway {
     fn between(before: Option<&GatewayStatus>, now: &GatewayStatus) -> Self {
-        let EndCounts { stop, length, failed, abandoned, refused, invalid } = now.ended;
         let interval = before.and_then(|before| interval(before.process, now.process));
         Self {
             uptime_s: now.process.uptime.as_secs_f64(),
@@ -121,7 +99,7 @@ impl Gateway {
             running: now.requests.open,
             running_max: now.requests.max,
             queued: now.requests_queued,
-            ended: Ended { stop, length, failed, abandoned, refused, invalid },
+            ended: now.ended,
             pace: Pace::between(interval, before.map(|before| before.rounds), now.rounds),
         }
     }
@@ -130,7 +108,7 @@ impl Gateway {
 /// What verifiers and drafters have in common.
 struct Told<'a> {
     process: Process,
-    sequences: Places,
+    sequences: Slots,
     trees: usize,
     passes: PassCounts,
     rounds: RoundCounts,
@@ -172,7 +150,6 @@ impl Work {
         let interval = before.and_then(|before| interval(before.process, now.process));
         let passes = interval.and(before).and_then(|before| passes_since(before.passes, now.passes));
         let of_pass = |count: fn(PassCounts) -> u64| passes.and_then(|passes| ratio(count(passes), passes.passes));
-        let KvMemory { blocks, held, promised, lingering, block_bytes } = now.kv;
         Self {
             uptime_s: now.process.uptime.as_secs_f64(),
             resident_bytes: now.process.resident_bytes,
@@ -182,7 +159,7 @@ impl Work {
             pace: Pace::between(interval, before.map(|before| before.rounds), now.rounds),
             rows: of_pass(|passes| passes.rows),
             shared_by: of_pass(|passes| passes.sequences),
-            kv: Kv { blocks, held, promised, lingering, block_bytes },
+            kv: now.kv,
             targets: now.targets.iter().map(|target| ForTarget::between(interval, before, target)).collect(),
         }
     }

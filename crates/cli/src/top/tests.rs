@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use espalier_proto::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Places, Process, RoundCounts, ServiceState,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounts, Process, RoundCounts, ServiceState, Slots,
     SystemStatus, TargetStatus, VerifierStatus,
 };
 
@@ -15,14 +15,14 @@ pub(super) fn counted(rounds: u64) -> RoundCounts {
 /// A gateway, a target and a drafter that have been up for so long and have run so many rounds.
 pub(super) fn system(uptime_ms: u64, rounds: u64) -> SystemStatus {
     let process = Process { uptime: Duration::from_millis(uptime_ms), resident_bytes: Some(3 << 29) };
-    let sequences = Places { open: 3, max: 8 };
+    let sequences = Slots { open: 3, max: 8 };
     let passes = PassCounts { passes: rounds, rows: 12 * rounds, sequences: 2 * rounds, missed: 0 };
     let kv = KvMemory { blocks: 32, held: 8, promised: 4, lingering: 16, block_bytes: 1 << 20 };
     let targets = vec![TargetStatus { name: "medium".to_owned(), sequences_open: 3, rounds: counted(rounds) }];
     let rounds = counted(rounds);
     let gateway = GatewayStatus {
         process,
-        requests: Places { open: 3, max: 64 },
+        requests: Slots { open: 3, max: 64 },
         requests_queued: 1,
         ended: EndCounts { stop: 20, ..EndCounts::default() },
         rounds,

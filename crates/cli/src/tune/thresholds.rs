@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use espalier_command::{Answers, Decoding, Form, Verdict, prompts, report, request, start};
+use espalier_command::{Answers, Decoding, Form, PolicyArg, PromptArgs, Verdict, report, request, start};
 use espalier_local::{DrafterChoice, Plan, Profiles, SystemArgs};
 use espalier_speculation::ExitThresholds;
 use serde::Serialize;
@@ -21,12 +21,8 @@ pub(crate) struct Thresholds {
     /// Who drafts: a drafter with several exits, by name in the folder of models or by path.
     #[arg(long, value_name = "D")]
     pub(crate) drafter: String,
-    /// Prompts, one JSON object a line.
-    #[arg(long, value_name = "FILE.jsonl")]
-    pub(crate) prompts: PathBuf,
-    /// Only the first so many prompts.
-    #[arg(long, default_value = "10", value_name = "N")]
-    pub(crate) limit: NonZeroUsize,
+    #[command(flatten)]
+    pub(crate) asked: PromptArgs<10>,
     /// Answer each prompt so many times under each value.
     #[arg(long, default_value = "1", value_name = "N")]
     pub(crate) repeats: NonZeroUsize,
@@ -35,9 +31,8 @@ pub(crate) struct Thresholds {
     pub(crate) passes: NonZeroUsize,
     #[command(flatten)]
     pub(crate) answers: Answers,
-    /// How trees are grown: a policy, with parameters if wanted.
-    #[arg(long, value_name = "P[,key=value…]")]
-    pub(crate) policy: Option<String>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArg,
     /// Write the profile; what the file says of other targets and drafters is kept.
     #[arg(long, value_name = "FILE.json")]
     pub(crate) out: Option<PathBuf>,
@@ -78,7 +73,7 @@ struct Setting {
 
 pub(crate) async fn run(system: &SystemArgs, args: &Thresholds) -> Result<Verdict, CliError> {
     // What is wrong with the request is said before anything is loaded.
-    let prompts = prompts::read(&args.prompts, Some(args.limit.get()))?;
+    let prompts = args.asked.read()?;
     let choice = DrafterChoice::parse(&args.drafter, system)?;
     let descent = Descent::new(exits(&choice)?, args.passes.get())?;
     let decoding = Decoding { policy: args.policy.clone(), ..Decoding::of(args.answers) };
@@ -230,12 +225,11 @@ mod tests {
         let args = Thresholds {
             target: "small".to_owned(),
             drafter: drafter.to_string_lossy().into_owned(),
-            prompts: prompts.path().to_owned(),
-            limit: one,
+            asked: PromptArgs { prompts: prompts.path().to_owned(), limit: one },
             repeats: one,
             passes: one,
             answers: Answers { max_tokens: 12, temperature: 0.0, seed: 0 },
-            policy: Some("constant,k=2".to_owned()),
+            policy: PolicyArg { policy: Some("constant,k=2".to_owned()) },
             out: Some(out.clone()),
             json: true,
         };

@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 
 use super::block::{BLOCK, BlockId};
 
-/// Where a block stands: the block before it, and its own tokens.
+/// What a block is found by: the block before it, and its own tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct BlockKey {
     parent: Option<BlockId>,
     tokens: Box<[u32]>,
 }
 
 #[derive(Debug)]
 struct Known {
-    place: Place,
+    key: BlockKey,
     /// When it was let go, if nobody holds it.
     lingers_since: Option<u64>,
 }
@@ -41,7 +41,7 @@ pub(super) struct Part {
 /// The index of a pool.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
-    places: BTreeMap<Place, BlockId>,
+    by_key: BTreeMap<BlockKey, BlockId>,
     known: BTreeMap<BlockId, Known>,
     /// By the time at which they were let go.
     lingering: BTreeMap<u64, BlockId>,
@@ -72,9 +72,9 @@ impl Prefixes {
 
     /// The block after `parent` that has most of its first tokens in common with `tokens`, if any has.
     fn nearest(&self, parent: Option<BlockId>, tokens: &[u32]) -> Option<Part> {
-        let place = Place { parent, tokens: tokens.into() };
+        let key = BlockKey { parent, tokens: tokens.into() };
         // Among sorted texts, the one with the longest common beginning is a neighbour.
-        let neighbours = [self.places.range(..=&place).next_back(), self.places.range(&place..).next()];
+        let neighbours = [self.by_key.range(..=&key).next_back(), self.by_key.range(&key..).next()];
         let siblings = neighbours.into_iter().flatten().filter(|(other, _)| other.parent == parent);
         let parts = siblings.map(|(other, &block)| Part { block, rows: common(&other.tokens, tokens) });
         parts.filter(|part| part.rows > 0).max_by_key(|part| part.rows)
@@ -87,12 +87,12 @@ impl Prefixes {
         tokens: Box<[u32]>,
         block: BlockId,
     ) -> Result<(), BlockId> {
-        let place = Place { parent, tokens };
-        if let Some(&known) = self.places.get(&place) {
+        let key = BlockKey { parent, tokens };
+        if let Some(&known) = self.by_key.get(&key) {
             return Err(known);
         }
-        self.places.insert(place.clone(), block);
-        self.known.insert(block, Known { place, lingers_since: None });
+        self.by_key.insert(key.clone(), block);
+        self.known.insert(block, Known { key, lingers_since: None });
         Ok(())
     }
 
@@ -137,13 +137,13 @@ impl Prefixes {
 
     fn children(&self, parent: BlockId) -> Vec<BlockId> {
         let parent = Some(parent);
-        let first = Place { parent, tokens: [].into() };
-        self.places.range(first..).take_while(|(place, _)| place.parent == parent).map(|(_, &block)| block).collect()
+        let first = BlockKey { parent, tokens: [].into() };
+        self.by_key.range(first..).take_while(|(key, _)| key.parent == parent).map(|(_, &block)| block).collect()
     }
 
     fn remove(&mut self, block: BlockId) {
-        let Some(Known { place, lingers_since }) = self.known.remove(&block) else { return };
-        self.places.remove(&place);
+        let Some(Known { key, lingers_since }) = self.known.remove(&block) else { return };
+        self.by_key.remove(&key);
         lingers_since.and_then(|since| self.lingering.remove(&since));
     }
 }

@@ -116,11 +116,11 @@ impl Fit {
     /// A step of `nodes` nodes took this long.
     pub(super) fn add(&mut self, nodes: usize, took: Duration) {
         let ms = (took.as_secs_f64() * 1e3).max(LEAST_MS);
-        let place = Place::of(nodes);
+        let sizes = Interpolation::of(nodes);
         if self.count == 0 {
-            self.start(ms, &place);
+            self.start(ms, &sizes);
         }
-        let effects = self.effects(&place);
+        let effects = self.effects(&sizes);
         let expected = self.cost(&effects);
         self.count = self.count.saturating_add(1);
         self.drift();
@@ -128,9 +128,9 @@ impl Fit {
     }
 
     /// Takes the first measurement as the machine's speed where only proportions are believed.
-    fn start(&mut self, ms: f64, place: &Place) {
+    fn start(&mut self, ms: f64, sizes: &Interpolation) {
         if !self.measured {
-            let speed = ms / self.cost(&self.effects(place));
+            let speed = ms / self.cost(&self.effects(sizes));
             self.shape = self.shape.map(|ms| (ms * speed).max(LEAST_MS));
             self.mean_ms = ms;
         }
@@ -212,13 +212,13 @@ impl Fit {
     }
 
     fn effects_at(&self, index: usize) -> Parts {
-        self.effects(&Place { above: index, share: 1.0 })
+        self.effects(&Interpolation { above: index, share: 1.0 })
     }
 
     /// What each part counts in the cost of a size.
-    fn effects(&self, place: &Place) -> Parts {
+    fn effects(&self, sizes: &Interpolation) -> Parts {
         let mut effects = [0.0; PARTS];
-        for (index, share) in place.shares() {
+        for (index, share) in sizes.shares() {
             effects[FACTOR] += share * self.shape[index];
             effects[OWN + index] = share * self.shape[index];
         }
@@ -227,13 +227,13 @@ impl Fit {
 }
 
 /// Where a number of nodes lies among [`SIZES`].
-struct Place {
+struct Interpolation {
     above: usize,
     /// How much of the way from the size below to the one above.
     share: f64,
 }
 
-impl Place {
+impl Interpolation {
     fn of(nodes: usize) -> Self {
         let above = SIZES.partition_point(|&size| size < nodes).clamp(1, POINTS - 1);
         let (from, to) = (SIZES[above - 1] as f64, SIZES[above] as f64);

@@ -26,20 +26,20 @@ impl PassLoad {
 /// a tree of `n` nodes costs is what it costs if all in the pass send `n` nodes: otherwise everyone would draft because
 /// everyone else does, and all would be slower than by plain decoding.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct RecentLoad {
     trees: f64,
     open: f64,
     /// Time that trees wait for their pass, as a share of the pass's own.
     waits: f64,
 }
 
-impl Default for Load {
+impl Default for RecentLoad {
     fn default() -> Self {
         Self { trees: 1.0, open: 1.0, waits: 0.0 }
     }
 }
 
-impl Load {
+impl RecentLoad {
     /// A pass with a tree of the sequence's was shared like this, and waited for this long, as a share of its time.
     pub(super) fn add(&mut self, pass: PassLoad, waited: f64) {
         self.waits += FADE * (waited - self.waits);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_counts_own_rows_only() {
-        let mut load = Load::default();
+        let mut load = RecentLoad::default();
         (0..100).for_each(|_| load.add(PassLoad::default().or_alone(6), 0.0));
         assert_eq!([0, 1, 7].map(|nodes| load.nodes(nodes)), [0, 1, 7]);
         assert_eq!(load.passes(), 1.0);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn in_a_shared_pass_every_node_counts_for_each_of_its_trees() {
-        let mut load = Load::default();
+        let mut load = RecentLoad::default();
         (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.5));
         assert_eq!([0, 1, 4].map(|nodes| load.nodes(nodes)), [7, 15, 39]);
         assert!((load.passes() - 1.5).abs() < 1e-3);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn once_all_are_in_one_pass_nobody_waits() {
-        let mut load = Load::default();
+        let mut load = RecentLoad::default();
         (0..200).for_each(|_| load.add(PassLoad { rows: 40, trees: 8, open: 16 }, 0.9));
         (0..200).for_each(|_| load.add(PassLoad { rows: 16, trees: 16, open: 16 }, 0.9));
         assert_eq!(([0, 1, 3].map(|nodes| load.nodes(nodes)), load.passes().round()), ([15, 31, 63], 1.0));

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 pub use curve::{CURVE_POINTS_MAX, Curve};
 use fit::{Fit, NODES_MAX};
-use load::Load;
 pub use load::PassLoad;
+use load::RecentLoad;
 use overhead::Overhead;
 use robust::HICCUP;
 
@@ -105,7 +105,7 @@ pub struct CostModel {
     level: Fit,
     compute: Fit,
     overhead: Overhead,
-    load: Load,
+    load: RecentLoad,
 }
 
 impl Default for CostModel {
@@ -118,7 +118,7 @@ impl CostModel {
     /// A model that believes the proportions of `prior` until it is measured otherwise.
     pub fn new(prior: &Costs) -> Self {
         let (level, compute) = (Fit::new(&prior.level), Fit::new(&prior.verification));
-        Self { level, compute, overhead: Overhead::new(0.0), load: Load::default() }
+        Self { level, compute, overhead: Overhead::new(0.0), load: RecentLoad::default() }
     }
 
     /// Starts over with what the drafter measured by itself: draft levels of so many rows.

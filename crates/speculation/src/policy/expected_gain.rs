@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::kind::{Kind, WIDTH_MAX, general_depth, max_nodes};
 use super::param::Param;
-use super::registry::{Kind, WIDTH_MAX, general_depth, max_nodes};
 use super::{Experience, Policy, RoundStart};
 use crate::draft::Draft;
 use crate::{Costs, RoundRecord};

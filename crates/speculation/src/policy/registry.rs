@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-pub(super) use super::kind::{ChainKind, Kind, WIDTH_MAX, general_depth, max_nodes};
-use super::kind::{EVERY, STOP, STOP_PREFIX};
+use super::kind::{ChainKind, EVERY, Kind, STOP, STOP_PREFIX};
 use super::{beta_ts, cali_ts, cape, constant, eagle2, expected_gain, heuristic, opt_tree, pct, svip, vanilla_tree};
 
 /// The chain policies, in the order of the help text; the test that ends one may end a tree's growth too.

@@ -121,8 +121,8 @@ fn a_trial_is_one_step_of_one_threshold_away_or_a_fixed_exit() {
     let mut tuner = opened(&mut Surface::new(&[0.6, 0.6, 0.6], 0.1, 0), 4, 1);
     let trials: Vec<TunerRun> = (0..400).map(|_| tuner.begin_run()).filter(TunerRun::is_trial).collect();
     for trial in trials {
-        let steps: usize = trial.place.iter().zip(&tuner.best.place).map(|(a, b)| a.abs_diff(*b)).sum();
-        let is_fixed = fixed_exits(4).any(|fixed| trial.place == fixed);
+        let steps: usize = trial.point.iter().zip(&tuner.best.point).map(|(a, b)| a.abs_diff(*b)).sum();
+        let is_fixed = fixed_exits(4).any(|fixed| trial.point == fixed);
         assert!(steps == 1 || is_fixed, "{}", trial.thresholds());
     }
     let corner = neighbours(&[0, 7]);
@@ -186,7 +186,7 @@ fn rounds_without_time_or_of_thresholds_given_up_say_nothing() {
     let mut tuner = ThresholdTuner::new(2, 0).unwrap();
     let run = tuner.begin_run();
     (0..100).for_each(|_| tuner.observe(&run, 3, Duration::ZERO));
-    let elsewhere = TunerRun { place: vec![5], ..run.clone() };
+    let elsewhere = TunerRun { point: vec![5], ..run.clone() };
     (0..100).for_each(|_| tuner.observe(&elsewhere, 3, Duration::from_millis(1)));
     assert!(tuner.best.sums.rate(1.0).is_none() && tuner.others.iter().all(|arm| arm.sums.rate(1.0).is_none()));
 }

@@ -13,7 +13,7 @@ use crate::random::{Draws, Purpose};
 use crate::recipe::DataOptions;
 
 /// Most tokens that one training holds in memory, 4 GB of them.
-pub(crate) const TOKENS_MAX: usize = 1 << 30;
+pub(crate) const TRAINING_TOKENS_MAX: usize = 1 << 30;
 
 /// How a model's texts are written: its tokenizer and the token that ends a text.
 #[derive(Debug, Clone)]
@@ -108,8 +108,8 @@ fn read_all(files: &[PathBuf], voice: &Voice) -> Result<Vec<Vec<Token>>> {
         jsonl::read(file, |line, document| {
             let tokens = voice.tokens(document).map_err(|fault| at_line(file, line, &fault))?;
             total += tokens.len();
-            if total > TOKENS_MAX {
-                return Err(TrainError::TooMuchText { limit: TOKENS_MAX });
+            if total > TRAINING_TOKENS_MAX {
+                return Err(TrainError::TooMuchText { limit: TRAINING_TOKENS_MAX });
             }
             texts.push(tokens);
             Ok(())

@@ -12,7 +12,7 @@ use crate::error::{Result, TrainError};
 use crate::files;
 
 /// Headers are padded to this many bytes, as the format asks.
-const ALIGNMENT: usize = 8;
+const HEADER_ALIGNMENT: usize = 8;
 
 /// Writes tensors of f32 or bf16, by name, and notes beside them.
 ///
@@ -42,7 +42,7 @@ fn header(tensors: &BTreeMap<String, Tensor>, notes: HashMap<String, String>) ->
     }
     let metadata = Metadata::new(Some(notes), infos).map_err(io::Error::other)?;
     let mut header = serde_json::to_vec(&metadata)?;
-    header.resize(header.len().next_multiple_of(ALIGNMENT), b' ');
+    header.resize(header.len().next_multiple_of(HEADER_ALIGNMENT), b' ');
     Ok(header)
 }
 

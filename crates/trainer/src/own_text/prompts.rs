@@ -4,7 +4,7 @@ use espalier_speculation::Token;
 use espalier_text::Message;
 
 use super::recipe::TextRecipe;
-use crate::data::{TOKENS_MAX, Voice};
+use crate::data::{TRAINING_TOKENS_MAX, Voice};
 use crate::error::{Result, TrainError};
 
 /// Prompts that each leave room for an answer.
@@ -35,8 +35,8 @@ impl Prompts {
                 return Err(TrainError::Prompt { number, tokens: read.len(), limit: context - 1 });
             }
             total += read.len() + recipe.max_tokens;
-            if total > TOKENS_MAX {
-                return Err(TrainError::TooMuchText { limit: TOKENS_MAX });
+            if total > TRAINING_TOKENS_MAX {
+                return Err(TrainError::TooMuchText { limit: TRAINING_TOKENS_MAX });
             }
             tokens.push(read);
         }

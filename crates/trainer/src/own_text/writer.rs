@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::random::{Draws, Purpose};
 
 /// Rows of one forward pass: enough to be busy with, few enough to stay in the caches.
-const PASS_ROWS: usize = 512;
+const WRITER_PASS_ROWS: usize = 512;
 /// Finished answers that wait for being noted.
 const WAITING_MAX: usize = 64;
 
@@ -146,7 +146,7 @@ impl Task<'_> {
 
 /// What the drafts, the oldest first, read in one pass; those that no row is left for are not in it.
 fn share_rows(drafts: &[Draft]) -> Vec<Vec<Row>> {
-    let mut free = PASS_ROWS;
+    let mut free = WRITER_PASS_ROWS;
     let read = |draft: &Draft| {
         let rows = draft.unread.len().min(free);
         free -= rows;

@@ -1,15 +1,13 @@
-//! Evaluations on the validation texts, and the best of them.
+//! What validation texts say of a model.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use candle_core::{DType, Tensor};
+use candle_core::DType;
 use rayon::prelude::*;
 
-use super::{Run, state};
 use crate::data::Batch;
 use crate::error::Result;
-use crate::objective::{Exit, Prediction, hits, loss_sum};
+use crate::objective::{Exit, Objective, Prediction, hits, loss_sum};
 use crate::output::{ExitScore, Validation};
 use crate::random::{Draws, Purpose};
 
@@ -52,59 +50,21 @@ impl Tally {
     }
 }
 
-impl Run<'_> {
-    /// After every so many steps and after the last, unless it is done already or there is nothing to validate with.
-    pub(super) fn evaluation_is_due(&self) -> bool {
-        let step = self.progress.step;
-        let is_time = step.is_multiple_of(self.recipe.options.evaluate_every) || step == self.plan.steps;
-        step > 0 && is_time && self.progress.evaluated != step && !self.validation.is_empty()
-    }
-
-    /// Asks the validation texts and keeps the model if it is the best so far; false if told to stop on the way.
-    pub(super) fn evaluate(&mut self) -> Result<bool> {
-        let Some(validation) = self.validate()? else {
-            return Ok(false);
-        };
-        let step = self.progress.step;
-        self.progress.evaluated = step;
-        self.check_finite("validation loss", step, validation.loss)?;
-        let is_best = self.progress.best.as_ref().is_none_or(|best| validation.loss < best.validation.loss);
-        self.observer.validated(step, &validation, is_best);
-        if let Some(entry) = self.log.entries.last_mut() {
-            entry.validation = Some(validation.clone());
+/// What validation texts say of a model now; nothing if told to stop on the way. Whatever an objective draws is the same
+/// every time, so that evaluations can be compared.
+pub(super) fn validate(
+    objective: &dyn Objective,
+    batches: &[Batch],
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<Option<Validation>> {
+    let judge = |(number, batch): (usize, &Batch)| {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
         }
-        if is_best {
-            state::write_best(&self.out, self.objective.params())?;
-            self.progress.best = Some(state::Best { step, validation });
-            self.progress.stale = 0;
-        } else {
-            self.progress.stale += 1;
-        }
-        Ok(true)
-    }
-
-    /// What the validation texts say now. Whatever an objective draws is the same every time, so that evaluations can be
-    /// compared.
-    fn validate(&self) -> Result<Option<Validation>> {
-        let (objective, stop, seed) = (self.objective.as_ref(), self.stop, self.recipe.options.seed);
-        let judge = |(number, batch): (usize, &Batch)| {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            let draws = Draws::new(seed, Purpose::Validation, number as u64);
-            Tally::of(&objective.predict(batch, draws)?).map(Some)
-        };
-        let tallies = self.validation.par_iter().enumerate().map(judge).collect::<Result<Option<Vec<_>>>>()?;
-        Ok(tallies.map(|tallies| Tally::sum(&tallies)))
-    }
-
-    /// The tensors to save: those of the best evaluation, or the present ones where nothing was evaluated.
-    pub(super) fn best_tensors(&self) -> Result<BTreeMap<String, Tensor>> {
-        let params = self.objective.params();
-        let present = params.all().map(|(name, tensor)| (name.to_owned(), tensor.clone())).collect();
-        match &self.progress.best {
-            Some(best) if best.step != self.progress.step => state::read_best(&self.out, params, present),
-            _ => Ok(present),
-        }
-    }
+        let draws = Draws::new(seed, Purpose::Validation, number as u64);
+        Tally::of(&objective.predict(batch, draws)?).map(Some)
+    };
+    let tallies = batches.par_iter().enumerate().map(judge).collect::<Result<Option<Vec<_>>>>()?;
+    Ok(tallies.map(|tallies| Tally::sum(&tallies)))
 }

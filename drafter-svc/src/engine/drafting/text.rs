@@ -1,7 +1,7 @@
 //! The committed tokens of a sequence, and what is known of them.
 
 use espalier_model::DraftModel;
-use espalier_proto::Outcome;
+use espalier_proto::{Outcome, SequenceSpec};
 use espalier_speculation::{Sampler, Sampling, Token};
 
 use crate::engine::committed::CommittedState;
@@ -18,11 +18,10 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Of the tokens that are `committed` so many were `generated`, the last ones.
-    pub(super) fn new(model: &DraftModel, sampling: Sampling, committed: Vec<Token>, generated: usize) -> Self {
-        let (prompt, emitted) = committed.split_at(committed.len().saturating_sub(generated));
-        let sampler = Sampler::new(sampling, prompt, emitted);
-        Self { sampler, known: CommittedState::of(model), committed }
+    pub(super) fn new(model: &DraftModel, sequence: SequenceSpec) -> Self {
+        let (prompt, generated) = sequence.committed.split_at(sequence.prompt_len());
+        let sampler = Sampler::new(sequence.sampling, prompt, generated);
+        Self { sampler, known: CommittedState::of(model), committed: sequence.committed }
     }
 
     /// The position of the root.

@@ -18,13 +18,13 @@ const POLICY: &str = "eagle2,total=24,depth=4,k=8";
 /// The most rows of a step here, those that read a prompt included.
 const STEP_MAX: usize = PASS_ROWS;
 
-fn sharer(target: &str, weight: u32) -> Sharer {
-    Sharer { target: target.into(), weight: NonZeroU32::new(weight).unwrap() }
+fn share(target: &str, weight: u32) -> TargetShare {
+    TargetShare { target: target.into(), weight: NonZeroU32::new(weight).unwrap() }
 }
 
 /// A sequence whose trees are verified in no time: as soon as one is grown, the next begins.
 struct Client {
-    sharer: Sharer,
+    share: TargetShare,
     text: Vec<Token>,
     grown: oneshot::Receiver<Grown>,
     rounds: usize,
@@ -43,12 +43,12 @@ impl<'a> Sharing<'a> {
     }
 
     /// Begins sequences of as many tokens as are given.
-    fn join(&mut self, sharer: &Sharer, lengths: impl IntoIterator<Item = usize>) {
+    fn join(&mut self, share: &TargetShare, lengths: impl IntoIterator<Item = usize>) {
         for tokens in lengths {
             let text = text(tokens);
             let drafting = self.bench.sequence_under(POLICY, &text);
-            let grown = begin(&mut self.turns, sharer, drafting);
-            self.clients.push(Client { sharer: sharer.clone(), text, grown, rounds: 0 });
+            let grown = begin(&mut self.turns, share, drafting);
+            self.clients.push(Client { share: share.clone(), text, grown, rounds: 0 });
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Sharing<'a> {
             drafting.finish().unwrap();
             client.text.push(known as Token * 31 % 487 + 3);
             drafting.commit(&outcome(&client.text, known, HiddenStates::new(0, 64)), None).unwrap();
-            client.grown = begin(&mut self.turns, &client.sharer, drafting);
+            client.grown = begin(&mut self.turns, &client.share, drafting);
             client.rounds += 1;
         }
         rows
@@ -81,10 +81,10 @@ impl<'a> Sharing<'a> {
     }
 }
 
-fn begin(turns: &mut Turns<'_>, sharer: &Sharer, mut drafting: Box<Drafting>) -> oneshot::Receiver<Grown> {
+fn begin(turns: &mut Turns<'_>, share: &TargetShare, mut drafting: Box<Drafting>) -> oneshot::Receiver<Grown> {
     let (home, grown) = oneshot::channel();
     drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
-    turns.take(Job { drafting, sharer: sharer.clone(), home });
+    turns.take(GrowRequest { drafting, share: share.clone(), home });
     grown
 }
 
@@ -94,13 +94,13 @@ fn a_sequence_beside_32_of_another_target_waits_for_one_turn_at_most_and_its_tur
     // Two, so that neither finds what the other has read.
     let benches = [(); 2].map(|()| Bench::new(independent(), None));
     let mut alone = Sharing::new(&benches[0]);
-    alone.join(&sharer("lone", 1), [100]);
+    alone.join(&share("lone", 1), [100]);
     let (turns_alone, _, took_alone) = alone.rounds(ROUNDS);
 
     let mut beside = Sharing::new(&benches[1]);
-    beside.join(&sharer("lone", 1), [100]);
+    beside.join(&share("lone", 1), [100]);
     // Some have read their prompts when others begin.
-    beside.join(&sharer("busy", 1), (0..32).map(|i| 40 + 10 * i));
+    beside.join(&share("busy", 1), (0..32).map(|i| 40 + 10 * i));
     let (turns, rows, took) = beside.rounds(ROUNDS);
     // Its prompt may take one turn more to read; no later round does.
     assert!(turns[0] <= turns_alone[0] + 1 && turns[1..] == turns_alone[1..], "{turns:?} {turns_alone:?}");
@@ -112,8 +112,8 @@ fn a_sequence_beside_32_of_another_target_waits_for_one_turn_at_most_and_its_tur
 fn targets_draft_as_their_weights_are_and_each_of_their_sequences_comes_on() {
     let bench = Bench::new(independent(), None);
     let mut sharing = Sharing::new(&bench);
-    sharing.join(&sharer("heavy", 3), [9; 12]);
-    sharing.join(&sharer("light", 1), [9; 36]);
+    sharing.join(&share("heavy", 3), [9; 12]);
+    sharing.join(&share("light", 1), [9; 36]);
     for _ in 0..400 {
         sharing.turn();
     }
@@ -130,7 +130,7 @@ fn targets_draft_as_their_weights_are_and_each_of_their_sequences_comes_on() {
 fn nothing_is_computed_for_a_caller_that_has_gone() {
     let bench = Bench::new(independent(), None);
     let mut sharing = Sharing::new(&bench);
-    sharing.join(&sharer("a", 1), [20, 30]);
+    sharing.join(&share("a", 1), [20, 30]);
     drop(sharing.clients.remove(0));
     assert_eq!(sharing.turn(), 30);
     drop(sharing.clients.remove(0));

@@ -50,15 +50,15 @@ impl Child {
 }
 
 /// Share of its weight that a token tried keeps when another one is: the last hundred decide.
-const KEEP: f64 = 0.99;
+const TRIALS_KEEP: f64 = 0.99;
 
 /// Tokens accepted and rejected of all classes together, or of a depth, and tokens tried of one class, before what was seen
 /// counts half.
-const BELIEF: f64 = 2.0;
+const TRIALS_BELIEF: f64 = 2.0;
 const CLASS_BELIEF: f64 = 4.0;
 
 /// How many times their odds favourites are hoped to have before any was tried.
-const HOPE: f64 = 2.0;
+const FAVOURITE_ODDS: f64 = 2.0;
 
 /// Nothing is certain.
 const CHANCE_MAX: f64 = 0.999;
@@ -76,7 +76,7 @@ impl Default for Acceptance {
     /// Others are believed; favourites are hoped to be better than they look, as they mostly are: a greedy target takes its
     /// favourite whatever its probability, and shared noise favours the same tokens on both sides.
     fn default() -> Self {
-        Self { groups: [Group::new(1.0), Group::new(HOPE)] }
+        Self { groups: [Group::new(1.0), Group::new(FAVOURITE_ODDS)] }
     }
 }
 
@@ -117,14 +117,14 @@ struct Odds {
 impl Odds {
     fn new(ratio: f64) -> Self {
         // So many accepted beyond those tried make this ratio; they fade like the others.
-        let trials = Trials { accepted: BELIEF * (ratio - 1.0) / (ratio + 1.0), ..Trials::default() };
+        let trials = Trials { accepted: TRIALS_BELIEF * (ratio - 1.0) / (ratio + 1.0), ..Trials::default() };
         Self { trials, ratio }
     }
 
     fn add(&mut self, expected: f64, accepted: bool) {
         self.trials.add(expected, accepted);
         let Trials { tried, expected, accepted } = self.trials;
-        let odds = |accepted: f64| (accepted + BELIEF) / (tried - accepted + BELIEF);
+        let odds = |accepted: f64| (accepted + TRIALS_BELIEF) / (tried - accepted + TRIALS_BELIEF);
         self.ratio = odds(accepted) / odds(expected);
     }
 }
@@ -140,9 +140,9 @@ struct Trials {
 
 impl Trials {
     fn add(&mut self, prob: f64, accepted: bool) {
-        self.tried = KEEP * self.tried + 1.0;
-        self.expected = KEEP * self.expected + prob;
-        self.accepted = KEEP * self.accepted + f64::from(u8::from(accepted));
+        self.tried = TRIALS_KEEP * self.tried + 1.0;
+        self.expected = TRIALS_KEEP * self.expected + prob;
+        self.accepted = TRIALS_KEEP * self.accepted + f64::from(u8::from(accepted));
     }
 }
 
@@ -187,12 +187,12 @@ mod tests {
     #[test]
     fn at_first_the_drafter_is_believed_and_its_favourites_are_hoped_to_be_better() {
         let unknown = Acceptance::default();
-        let hoped = |prob: f64| HOPE * prob / (HOPE * prob + 1.0 - prob);
+        let hoped = |prob: f64| FAVOURITE_ODDS * prob / (FAVOURITE_ODDS * prob + 1.0 - prob);
         for prob in [0.001, 0.3, 0.99] {
             assert!((unknown.chance(9, Child::new(prob, false)) - prob).abs() < 1e-12);
             assert!((unknown.chance(9, Child::new(prob, true)) - hoped(prob)).abs() < 1e-12);
         }
-        assert!((unknown.groups[1].all.ratio - HOPE).abs() < 1e-12);
+        assert!((unknown.groups[1].all.ratio - FAVOURITE_ODDS).abs() < 1e-12);
     }
 
     #[test]

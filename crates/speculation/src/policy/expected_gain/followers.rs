@@ -3,15 +3,15 @@
 use super::acceptance::{Acceptance, CLASSES, Child, DEPTHS, middle};
 
 /// Nodes to be seen at a depth before they count as much as what is believed of it.
-const BELIEF: f64 = 6.0;
+const NODES_BELIEF: f64 = 6.0;
 
 /// Share of its weight that experience keeps in a round.
-const KEEP: f64 = 0.99;
+const NODES_KEEP: f64 = 0.99;
 
 /// First children, and others, of each class of probability: what is believed of a node's
 /// children before any is seen. Hopeful: who tries in vain soon knows better, and who does not try never does.
-const FIRST: [f64; CLASSES] = [0.0, 0.0, 0.01, 0.05, 0.08, 0.09, 0.10, 0.12, 0.14, 0.15, 0.10, 0.08, 0.08];
-const OTHERS: [f64; CLASSES] = [1.2, 0.8, 0.5, 0.2, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+const FIRST_CHILDREN: [f64; CLASSES] = [0.0, 0.0, 0.01, 0.05, 0.08, 0.09, 0.10, 0.12, 0.14, 0.15, 0.10, 0.08, 0.08];
+const OTHER_CHILDREN: [f64; CLASSES] = [1.2, 0.8, 0.5, 0.2, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
 
 /// Children by group (others, first) and class.
 type Children = [[f64; CLASSES]; 2];
@@ -50,7 +50,7 @@ impl Expected {
     pub(super) fn below(&mut self, depth: usize, followers: &Followers, acceptance: &Acceptance) -> &Following {
         let depth = depth.min(DEPTHS - 1);
         while self.0.len() <= depth {
-            let above = self.0.last().map_or([OTHERS, FIRST], |above| above.children);
+            let above = self.0.last().map_or([OTHER_CHILDREN, FIRST_CHILDREN], |above| above.children);
             self.0.push(followers.following(self.0.len(), above, acceptance));
         }
         &self.0[depth]
@@ -122,8 +122,8 @@ impl Followers {
     /// A round goes by.
     pub(super) fn fade(&mut self) {
         for seen in &mut self.depths {
-            seen.nodes *= KEEP;
-            seen.children.iter_mut().flatten().for_each(|count| *count *= KEEP);
+            seen.nodes *= NODES_KEEP;
+            seen.children.iter_mut().flatten().for_each(|count| *count *= NODES_KEEP);
         }
     }
 
@@ -131,9 +131,9 @@ impl Followers {
     /// like that.
     fn following(&self, depth: usize, believed: Children, acceptance: &Acceptance) -> Following {
         let (seen, mut children) = (&self.depths[depth], believed);
-        let share = 1.0 / (seen.nodes + BELIEF);
+        let share = 1.0 / (seen.nodes + NODES_BELIEF);
         for (believed, found) in children.iter_mut().flatten().zip(seen.children.iter().flatten()) {
-            *believed = (found + BELIEF * *believed) * share;
+            *believed = (found + NODES_BELIEF * *believed) * share;
         }
         // The likely classes first: they are all but sorted then.
         let mut kinds = Vec::with_capacity(2 * CLASSES);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_believed_of_children_is_possible() {
-        assert!((FIRST.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        assert!((FIRST_CHILDREN.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         assert!((0.5..1.0).contains(&accepted(&Followers::default(), 0)));
     }
 

@@ -3,7 +3,7 @@
 use crate::Costs;
 
 /// Share of its weight that a round keeps when a new one comes: the last twenty decide.
-const KEEP: f64 = 0.95;
+const PACE_KEEP: f64 = 0.95;
 
 /// Tokens committed over time spent, both faded; of rounds that were drafted for.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +21,8 @@ impl Pace {
 
     /// A round of so many milliseconds committed `tokens`.
     pub(super) fn add(&mut self, tokens: usize, ms: f64) {
-        self.tokens = KEEP * self.tokens + tokens as f64;
-        self.ms = KEEP * self.ms + ms;
+        self.tokens = PACE_KEEP * self.tokens + tokens as f64;
+        self.ms = PACE_KEEP * self.ms + ms;
     }
 }
 

@@ -8,18 +8,18 @@ use std::sync::Arc;
 /// The greatest weight.
 const WEIGHT_MAX: u32 = 1000;
 
-/// A target and its weight, written `TARGET=WEIGHT`.
+/// What a target counts, written `TARGET=WEIGHT`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TargetWeight {
+pub struct TargetShare {
     /// The target's name.
-    pub target: String,
-    /// What it counts.
+    pub target: Arc<str>,
+    /// What it counts, beside others.
     pub weight: NonZeroU32,
 }
 
-/// Why a weight cannot be read.
+/// Why a share cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WeightError {
+pub enum ShareError {
     /// It does not name a target.
     #[error("`{0}` is not a target and its weight, like `medium=2`")]
     Form(String),
@@ -33,40 +33,33 @@ pub enum WeightError {
     },
 }
 
-impl FromStr for TargetWeight {
-    type Err = WeightError;
+impl FromStr for TargetShare {
+    type Err = ShareError;
 
-    fn from_str(text: &str) -> Result<Self, WeightError> {
+    fn from_str(text: &str) -> Result<Self, ShareError> {
         let (target, weight) = text
             .rsplit_once('=')
             .filter(|(target, _)| !target.is_empty())
-            .ok_or_else(|| WeightError::Form(text.to_owned()))?;
+            .ok_or_else(|| ShareError::Form(text.to_owned()))?;
         let read = weight.parse().ok().filter(|weight: &NonZeroU32| weight.get() <= WEIGHT_MAX);
-        let weight = read.ok_or_else(|| WeightError::Weight { target: target.to_owned(), found: weight.to_owned() })?;
-        Ok(Self { target: target.to_owned(), weight })
+        let weight = read.ok_or_else(|| ShareError::Weight { target: target.to_owned(), found: weight.to_owned() })?;
+        Ok(Self { target: target.into(), weight })
     }
 }
 
-/// A target as one of several that share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sharer {
-    pub(crate) target: Arc<str>,
-    pub(crate) weight: NonZeroU32,
-}
-
-/// The weights that were given.
+/// The shares that were given.
 #[derive(Debug, Default)]
-pub(crate) struct Weights(HashMap<String, NonZeroU32>);
+pub(crate) struct TargetShares(HashMap<Arc<str>, TargetShare>);
 
-impl Weights {
-    pub(crate) fn new(weights: &[TargetWeight]) -> Self {
-        Self(weights.iter().map(|given| (given.target.clone(), given.weight)).collect())
+impl TargetShares {
+    pub(crate) fn new(shares: &[TargetShare]) -> Self {
+        Self(shares.iter().map(|given| (given.target.clone(), given.clone())).collect())
     }
 
-    /// A target with its weight, which is 1 where none was given.
-    pub(crate) fn sharer(&self, target: &str) -> Sharer {
-        let weight = self.0.get(target).copied().unwrap_or(NonZeroU32::MIN);
-        Sharer { target: target.into(), weight }
+    /// A target's share, of weight 1 where none was given.
+    pub(crate) fn share(&self, target: &str) -> TargetShare {
+        let usual = || TargetShare { target: target.into(), weight: NonZeroU32::MIN };
+        self.0.get(target).cloned().unwrap_or_else(usual)
     }
 }
 
@@ -78,14 +71,14 @@ mod tests {
 
     #[test]
     fn a_target_counts_what_was_said_or_1() {
-        let weights = Weights::new(&["medium=3".parse().unwrap(), "a=b=2".parse().unwrap()]);
-        let weight = |target| weights.sharer(target).weight.get();
+        let shares = TargetShares::new(&["medium=3".parse().unwrap(), "a=b=2".parse().unwrap()]);
+        let weight = |target| shares.share(target).weight.get();
         assert_eq!((weight("medium"), weight("a=b"), weight("small")), (3, 2, 1));
     }
 
     #[test]
     fn what_is_no_weight_is_refused_with_what_was_found() {
-        let refusal = |text: &str| text.parse::<TargetWeight>().unwrap_err().to_string();
+        let refusal = |text: &str| text.parse::<TargetShare>().unwrap_err().to_string();
         for text in ["medium", "=2"] {
             assert_eq!(refusal(text), format!("`{text}` is not a target and its weight, like `medium=2`"));
         }
