@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
                 let (tokens, ms) = (self.tokens - tokens, self.ms - ms);
                 let follows = self.drafted.replace(drafts) == Some(drafts);
                 if let (Some(gate), true) = (&mut self.gate, follows) {
-                    gate.observe(&GateRound { drafted: drafts, tokens, ms, open: 1 });
+                    gate.observe(&GateRound { drafted: drafts, changed: false, tokens, ms, open: 1 });
                 }
             }
             experience = grower.experience();
