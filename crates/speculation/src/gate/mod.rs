@@ -33,7 +33,7 @@ const HOPE: f64 = 1.3;
 const BUCKET_SPREAD: f64 = 0.1;
 
 /// Share of all tokens that trying the way which seems worse may cost.
-const EXPLORE: f64 = 0.01;
+const EXPLORE: f64 = 0.005;
 
 /// What an epoch is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +105,8 @@ struct Epoch {
     changing: Option<usize>,
     /// Tokens a millisecond that each sequence made the other way in the epoch before, if that was given up for this one.
     given_up: Option<f64>,
+    /// Tokens fewer than that would have made since.
+    cost: f64,
     rounds: usize,
     open: usize,
     sums: Sums,
@@ -164,12 +166,12 @@ impl Gate {
         }
     }
 
-    /// A share of all tokens is saved; what a change costs is taken from that: what the way before it would have made in the
-    /// time of a round, less what the round did make.
+    /// A share of all tokens is saved; a change costs what the way before it would have made in the time of a round, less
+    /// what the round did make.
     fn save(&mut self, round: &GateRound) {
         let tokens = round.tokens as f64;
-        let cost = self.epoch.given_up.map_or(0.0, |rate| rate * round.ms - tokens);
-        self.savings += EXPLORE * tokens - cost;
+        self.savings += EXPLORE * tokens;
+        self.epoch.cost += self.epoch.given_up.map_or(0.0, |rate| rate * round.ms - tokens);
     }
 
     /// The load lately: where one sequence follows another there is one more or one less for a moment.
@@ -183,6 +185,8 @@ impl Gate {
     /// Takes what an epoch at the load `load` found, and begins another at the load `now`.
     fn end_epoch(&mut self, now: Load, load: Load) {
         self.epochs += 1;
+        // What was gained is no leave to lose it again.
+        self.savings -= self.epoch.cost.max(0.0);
         let drafted = self.mode.drafts();
         let before = self.last.take();
         self.last = self.epoch.measured(drafted, load);
