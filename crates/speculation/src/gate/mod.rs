@@ -143,11 +143,11 @@ impl Gate {
     /// Takes a round into account. One of another kind than the present epoch's is left out: some still rest, or draft,
     /// when others have begun to do otherwise.
     pub fn observe(&mut self, round: &GateRound) {
-        if round.drafted != self.mode.drafts() || round.ms.is_nan() {
+        if round.ms.is_nan() {
             return;
         }
         self.save(round);
-        if round.changed {
+        if round.changed || round.drafted != self.mode.drafts() {
             return;
         }
         let (open, lately) = (round.open.max(1), self.follow(round.open.max(1)));
@@ -167,7 +167,7 @@ impl Gate {
     }
 
     /// A share of all tokens is saved; a change costs what the way before it would have made in the time of a round, less
-    /// what the round did make.
+    /// what the round did make: also of those who have not changed yet, but wait beside the others.
     fn save(&mut self, round: &GateRound) {
         let tokens = round.tokens as f64;
         self.savings += EXPLORE * tokens;
