@@ -32,7 +32,7 @@ const HOPE: f64 = 1.3;
 /// neighbours, more tries again at every load.
 const BUCKET_SPREAD: f64 = 0.1;
 
-/// Share of all tokens that trying the way which seems worse may cost.
+/// Share of all tokens that may be lost by trying to draft where that seems worse.
 const EXPLORE: f64 = 0.005;
 
 /// What an epoch is for.
@@ -81,7 +81,7 @@ pub struct Gate {
     open: Option<f64>,
     /// The epoch before, where it measured something.
     last: Option<Measured>,
-    /// Tokens that may be lost by trying; below 0 nothing is tried.
+    /// Tokens that may be lost by trying to draft; below 0 it is not tried.
     savings: f64,
     /// What drafting is believed to make of plain decoding at each load where it was tried, by bucket.
     known: Vec<(Load, Belief)>,
@@ -103,7 +103,7 @@ struct Measured {
 struct Epoch {
     /// Rounds that are still left out, as sequences change over: half an epoch's, until the last one has come round.
     changing: Option<usize>,
-    /// Tokens a millisecond that each sequence made the other way in the epoch before, if that was given up for this one.
+    /// Tokens a millisecond that each sequence made by plain decoding in the epoch before, if that was given up for this one.
     given_up: Option<f64>,
     /// Tokens fewer than that would have made since.
     cost: f64,
@@ -166,8 +166,8 @@ impl Gate {
         }
     }
 
-    /// A share of all tokens is saved; a change costs what the way before it would have made in the time of a round, less
-    /// what the round did make: also of those who have not changed yet, but wait beside the others.
+    /// A share of all tokens is saved; to begin to draft costs what plain decoding would have made in the time of a round,
+    /// less what the round did make: also of those who have not begun yet, but wait beside the others.
     fn save(&mut self, round: &GateRound) {
         let tokens = round.tokens as f64;
         self.savings += EXPLORE * tokens;
@@ -199,7 +199,8 @@ impl Gate {
         }
         self.mode = self.choose(now);
         let changes = self.mode.drafts() != drafted;
-        let given_up = self.last.filter(|_| changes).map(|last| last.of_each);
+        let begins = changes && self.mode.drafts();
+        let given_up = self.last.filter(|_| begins).map(|last| last.of_each);
         self.epoch = Epoch { changing: (!changes).then_some(0), given_up, ..Epoch::default() };
     }
 
@@ -221,7 +222,8 @@ impl Gate {
         let ratio = self.supposed(load);
         let drawn = self.draw(ratio);
         let pays = ratio.value > 1.0;
-        let drafts = if self.savings < 0.0 { pays } else { drawn > 1.0 };
+        // To measure plain decoding costs little: who rested for an epoch has little to read.
+        let drafts = drawn > 1.0 && (pays || self.savings >= 0.0);
         match (drafts, pays) {
             (true, true) => Mode::Draft,
             (true, false) => Mode::Try,

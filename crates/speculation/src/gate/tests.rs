@@ -93,7 +93,7 @@ fn little_is_lost_by_trying_however_near_the_two_are() {
             let best = plain.max(draft);
             lost += (1.0 - (share * draft + (1.0 - share) * plain) / best) / 8.0;
         }
-        assert!(lost < 0.015, "{plain} {draft}: {lost}");
+        assert!(lost < 0.025, "{plain} {draft}: {lost}");
     }
 }
 
