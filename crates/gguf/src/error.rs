@@ -4,8 +4,8 @@ use crate::tensor_type::TensorType;
 
 /// A file that cannot be read, or does not hold what it was asked for.
 ///
-/// Every message is one whole sentence with the field, the value and the limit. Names from the file are quoted, with their
-/// control characters escaped.
+/// Every message is one whole sentence with the field, the value and the limit. Names from the file are quoted, with
+/// their control characters escaped.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GgufError {

@@ -1,8 +1,8 @@
 //! GGUF files, the format of llama.cpp: typed metadata, and tensors that may be quantised.
 //!
-//! [`Gguf::parse`] reads the header of a file that lies in memory, mostly because it is mapped there, and believes nothing
-//! of it: counts, lengths, offsets and shapes are checked against limits and against the bytes that are there before
-//! anything is made of them. [`Metadata`] answers by key and type. [`Tensor::to_f32`] undoes the quantisation.
+//! [`Gguf::parse`] reads the header of a file that lies in memory, mostly because it is mapped there, and believes
+//! nothing of it: counts, lengths, offsets and shapes are checked against limits and against the bytes that are there
+//! before anything is made of them. [`Metadata`] answers by key and type. [`Tensor::to_f32`] undoes the quantisation.
 //!
 //! Versions 2 and 3 are read, little-endian. All integers of the format are; a file lies as follows:
 //!
