@@ -69,7 +69,7 @@ fn q8_0(block: &[u8; 34], elements: &mut Vec<f32>) {
 /// | 0..2 | `d`, f16 |
 /// | 2..4 | `m`, f16 |
 /// | 4..16 | 8 pairs `s`, `t` of 6 bits each: [`q4_k_groups`] |
-/// | 16..144 | `q`: 32 bytes for each two groups; the low half of byte `i` is of the first, the high half of the second |
+/// | 16..144 | `q`: 32 bytes for each two groups; low halves are of the first, high halves of the second |
 fn q4_k(block: &[u8; 144], elements: &mut Vec<f32>) {
     let &[d0, d1, m0, m1, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, ref quants @ ..] = block;
     let (d, m) = (scale([d0, d1]), scale([m0, m1]));
@@ -87,9 +87,9 @@ struct Group {
     minimum: u8,
 }
 
-/// The 8 groups of 12 bytes `aaaa bbbb cccc`, given as 4 times `a`, `b`, `c`. Each has two groups, the second one 4 after
-/// the first: the low 6 bits of `a` and `b` are scale and minimum of the first; for the second the halves of `c` are the
-/// low 4 bits, and the high 2 bits of `a` and `b` the rest.
+/// The 8 groups of 12 bytes `aaaa bbbb cccc`, given as 4 times `a`, `b`, `c`. Each has two groups, the second one 4
+/// after the first: the low 6 bits of `a` and `b` are scale and minimum of the first; for the second the halves of `c`
+/// are the low 4 bits, and the high 2 bits of `a` and `b` the rest.
 fn q4_k_groups(packed: [[u8; 3]; 4]) -> impl Iterator<Item = Group> {
     let early = packed.map(|[a, b, _]| Group { scale: a & 63, minimum: b & 63 });
     let late = packed.map(|[a, b, c]| Group { scale: (c & 15) | ((a >> 6) << 4), minimum: (c >> 4) | ((b >> 6) << 4) });
@@ -119,9 +119,9 @@ struct Half<'a> {
     scales: &'a [u8; 8],
 }
 
-/// 128 elements in 4 quarters of 32. The low bits of the quarters are the low halves of the first 32 bytes, those of the
-/// second 32, the high halves of the first, and those of the second; the high bits are, in each byte, those of quarter 0
-/// in the lowest two bits, those of quarter 3 in the highest.
+/// 128 elements in 4 quarters of 32. The low bits of the quarters are the low halves of the first 32 bytes, those of
+/// the second 32, the high halves of the first, and those of the second; the high bits are, in each byte, those of
+/// quarter 0 in the lowest two bits, those of quarter 3 in the highest.
 fn q6_k_half(d: f32, half: &Half<'_>, elements: &mut Vec<f32>) {
     let (first, second) = (&half.low[..32], &half.low[32..]);
     let quarters = [(first, 0), (second, 0), (first, 4), (second, 4)];

@@ -64,8 +64,8 @@ impl Metadata {
     }
 }
 
-/// What a value of the metadata can be read as: its own type, a slice of an array's elements, or, for any integer that is
-/// not negative, `usize`.
+/// What a value of the metadata can be read as: its own type, a slice of an array's elements, or, for any integer that
+/// is not negative, `usize`.
 pub trait FromValue<'a>: Sized {
     /// What messages call the type.
     const NAME: &'static str;

@@ -56,8 +56,8 @@ fn valid() -> Vec<u8> {
     file(&entries, &listings, &[0x5A; 128 + 210])
 }
 
-/// Parses, reads all tensors there are, and says whether there was a file. Parsing may not take much more memory than the
-/// file has bytes.
+/// Parses, reads all tensors there are, and says whether there was a file. Parsing may not take much more memory than
+/// the file has bytes.
 fn survives(bytes: &[u8]) -> bool {
     let before = ALLOCATED.get();
     let parsed = Gguf::parse(bytes);
