@@ -111,7 +111,7 @@ async fn a_predictor_decides_how_long_chains_get_and_changes_no_text() {
     let system = System::start(with(drafters.to_vec()), |_: &str, _, _| {}).await.unwrap();
     let client = client(&system);
 
-    let ask = async |drafter: &str, policy: &str, (temperature, hoped): (f64, u64)| {
+    let ask = async |drafter: &str, policy: &str, temperature: f64, hoped: u64| {
         let request = request(TARGET, &prompt, TOKENS, sampling(temperature, 7));
         let plain = answer(&client, GenerationRequest { speculate: false, ..request.clone() }).await;
         let policy = Some(format!("{},gate=off", policy.replace("HOPED", &hoped.to_string())));
@@ -127,12 +127,12 @@ async fn a_predictor_decides_how_long_chains_get_and_changes_no_text() {
         "vanilla-tree,width=1,depth=5,stop=cali-ts,stop.s_m=0.001,stop.theta_hat0=HOPED",
     ] {
         // What the policy hopes for without a prediction is the contrary of what is predicted.
-        assert_eq!(later_rounds(&ask("stops", policy, (0.0, 1)).await, 5), 1.0, "{policy}");
-        assert_eq!(later_rounds(&ask("third", policy, (0.0, 0)).await, 1).round(), 3.0, "{policy}");
-        assert!(later_rounds(&ask("runs", policy, (0.0, 0)).await, 1) > 4.0, "{policy}");
+        assert_eq!(later_rounds(&ask("stops", policy, 0.0, 1).await, 5), 1.0, "{policy}");
+        assert_eq!(later_rounds(&ask("third", policy, 0.0, 0).await, 1).round(), 3.0, "{policy}");
+        assert!(later_rounds(&ask("runs", policy, 0.0, 0).await, 1) > 4.0, "{policy}");
         // Without a predictor, what was observed decides.
-        assert!(later_rounds(&ask("unaided", policy, (0.0, 1)).await, 5) > 2.0, "{policy}");
-        ask("third", policy, (0.8, 0)).await;
+        assert!(later_rounds(&ask("unaided", policy, 0.0, 1).await, 5) > 2.0, "{policy}");
+        ask("third", policy, 0.8, 0).await;
     }
     system.stop().await.unwrap();
 }

@@ -121,11 +121,11 @@ impl<'a> Run<'a> {
                 let drafts = policy.is_some() && self.gate.as_ref().is_none_or(|gate| gate.mode().drafts());
                 let left = if drafts { end - text.len() - 1 } else { 0 };
                 let (tokens, ms) = (self.tokens, self.ms);
-                self.round(&mut grower, &mut text, (seed, left));
+                self.round(&mut grower, &mut text, seed, left);
                 let (tokens, ms) = (self.tokens - tokens, self.ms - ms);
-                let follows = self.drafted.replace(drafts) == Some(drafts);
-                if let (Some(gate), true) = (&mut self.gate, follows) {
-                    gate.observe(&GateRound { drafted: drafts, changed: false, tokens, ms, open: 1 });
+                let changed = self.drafted.replace(drafts).is_some_and(|before| before != drafts);
+                if let Some(gate) = &mut self.gate {
+                    gate.observe(&GateRound { drafted: drafts, changed, tokens, ms, open: 1 });
                 }
             }
             experience = grower.experience();
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
         self.tokens as f64 / self.ms
     }
 
-    fn round(&mut self, grower: &mut Grower, text: &mut Vec<Token>, (seed, max_depth): (u64, usize)) {
+    fn round(&mut self, grower: &mut Grower, text: &mut Vec<Token>, seed: u64, max_depth: usize) {
         let limits = Limits { max_nodes: 64, max_depth };
         grower.begin_round(&RoundStart { costs: self.costs.costs(), limits, position: text.len() as u64 - 1, seed });
         let mut sampler = Sampler::new(Sampling::new(self.temperature, 0, 1.0, seed).unwrap(), text, &[]);

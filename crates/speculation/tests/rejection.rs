@@ -112,8 +112,17 @@ const ROUNDS: u64 = 200_000;
 /// Fair draws exceed it once in ten thousand seeds: the 0.9999 quantile of chi-square with 24 degrees of freedom.
 const CHI_SQUARE_MAX: f64 = 56.4;
 
+/// Where a round begins.
+#[derive(Clone, Copy)]
+struct Start {
+    root: Token,
+    seed: u64,
+    position: u64,
+}
+
 /// One round under `grower`, the draft truncated to its `k` best: drafted, drawn and accepted as it is served.
-fn round(grower: &mut Grower, models: &Models, (root, seed, position): (Token, u64, u64), k: usize) -> Vec<Token> {
+fn round(grower: &mut Grower, models: &Models, start: Start, k: usize) -> Vec<Token> {
+    let Start { root, seed, position } = start;
     let limits = Limits { max_nodes: 7, max_depth: 3 };
     grower.begin_round(&RoundStart { costs: Costs::default(), limits, position, seed });
     let mut drawing = Drawing::new(Uniforms::new(seed, position, Side::Draft));
@@ -142,9 +151,10 @@ fn chi_square(policy: &str, k: usize) -> f64 {
     let mut grower = Grower::for_drawn(&parse_policy(policy).unwrap(), vec![]).unwrap();
     let mut counts = [[0_u32; VOCAB]; VOCAB];
     for seed in 0..ROUNDS {
-        let mut run = round(&mut grower, &models, (1, seed, 10), k);
+        let mut run = round(&mut grower, &models, Start { root: 1, seed, position: 10 }, k);
         if run.len() == 1 {
-            run.extend(round(&mut grower, &models, (run[0], seed, 11), k));
+            let next = Start { root: run[0], seed, position: 11 };
+            run.extend(round(&mut grower, &models, next, k));
         }
         counts[run[0] as usize][run[1] as usize] += 1;
     }

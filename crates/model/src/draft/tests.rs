@@ -87,8 +87,16 @@ fn known(positions: usize) -> (Vec<u32>, Vec<f32>) {
     (tokens, (0..positions * 64).map(|i| (i as f32 * 0.7).sin()).collect())
 }
 
-/// The logits of every row, as bits, after positions that are known by tokens and states.
-fn after(model: &DraftModel, work: &mut Workspace, (tokens, states): (&[u32], &[f32]), rows: &[Row]) -> Vec<Vec<u32>> {
+/// Positions by their tokens and by the target's states.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    tokens: &'a [u32],
+    states: &'a [f32],
+}
+
+/// The logits of every row, as bits, after positions that are known.
+fn after(model: &DraftModel, work: &mut Workspace, known: Known<'_>, rows: &[Row]) -> Vec<Vec<u32>> {
+    let Known { tokens, states } = known;
     let mut cache = model.decoder().new_cache();
     model.decoder().append_states(work, &mut [States { cache: &mut cache, tokens, states }]).unwrap();
     let mut segments = [Segment { cache: &mut cache, rows, logits: Logits::All }];
@@ -160,7 +168,8 @@ fn a_state_that_is_an_embedding_is_a_token() {
 fn states_beside_tokens_count_and_so_do_the_tokens() {
     let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
     let (tokens, states) = known(100);
-    let mut logits = |tokens: &[u32], states: &[f32]| after(&model, &mut work, (tokens, states), &Row::chain(&[5], 0));
+    let mut logits =
+        |tokens: &[u32], states: &[f32]| after(&model, &mut work, Known { tokens, states }, &Row::chain(&[5], 0));
     let before = logits(&tokens, &states);
     for position in [0, 63, 64, 99] {
         let (mut other_tokens, mut other_states) = (tokens.clone(), states.clone());
@@ -180,7 +189,7 @@ fn beside_states_a_tree_is_the_bits_of_its_chains() {
     for set in Workspace::instruction_sets() {
         for positions in [1, 63, 64, 65, 130] {
             let mut work = Workspace::with_instruction_set(2, set).unwrap();
-            let known = (&tokens[..positions], &states[..positions * 64]);
+            let known = Known { tokens: &tokens[..positions], states: &states[..positions * 64] };
             let together = after(&model, &mut work, known, &tree);
             for (chain, at) in [(&[5, 7, 8, 10][..], [0, 2, 3, 5].as_slice()), (&[5, 6, 9], &[0, 1, 4])] {
                 let alone = after(&model, &mut work, known, &Row::chain(chain, 0));
@@ -195,7 +204,7 @@ fn states_come_to_the_same_all_at_once_or_one_by_one() {
     let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
     let (tokens, states) = known(70);
     let rows = Row::chain(&[5, 6], 0);
-    let expected = after(&model, &mut work, (&tokens, &states), &rows);
+    let expected = after(&model, &mut work, Known { tokens: &tokens, states: &states }, &rows);
     let mut cache = model.decoder().new_cache();
     for (token, states) in tokens.chunks(1).zip(states.chunks(64)) {
         let rows = Row::chain(&[9, 9, 9], 0);
@@ -219,15 +228,15 @@ fn a_window_hides_tokens_and_the_states_beside_them() {
     let (tokens, states) = known(100);
     // Rows at positions 100 and 101 see from 81 and 82 on.
     let rows = Row::chain(&[5, 6], 0);
-    let before = after(&model, &mut work, (&tokens, &states), &rows);
+    let before = after(&model, &mut work, Known { tokens: &tokens, states: &states }, &rows);
     for (position, seen) in [(0, [false, false]), (80, [false, false]), (81, [true, false]), (82, [true, true])] {
         let mut other = states.clone();
         other[position * 64..][..64].fill(1.0);
-        let found = after(&model, &mut work, (&tokens, &other), &rows);
+        let found = after(&model, &mut work, Known { tokens: &tokens, states: &other }, &rows);
         assert_eq!([found[0] != before[0], found[1] != before[1]], seen, "state {position}");
         let mut other = tokens.clone();
         other[position] = 500;
-        let found = after(&model, &mut work, (&other, &states), &rows);
+        let found = after(&model, &mut work, Known { tokens: &other, states: &states }, &rows);
         assert_eq!([found[0] != before[0], found[1] != before[1]], seen, "token {position}");
     }
 }

@@ -2,6 +2,7 @@
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
 
 use super::*;
 use crate::top::tests::system;
@@ -13,12 +14,12 @@ fn view() -> View {
 }
 
 /// What a terminal of this size shows, a string for each line.
-fn drawn(view: &View, (width, height): (u16, u16)) -> Vec<String> {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+fn drawn(view: &View, size: Size) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
     terminal.draw(|frame| view.draw(frame)).unwrap();
     let cells = terminal.backend().buffer().content();
     let line = |cells: &[ratatui::buffer::Cell]| cells.iter().map(|cell| cell.symbol()).collect::<String>();
-    cells.chunks(usize::from(width)).map(|cells| line(cells).trim_end().to_owned()).collect()
+    cells.chunks(usize::from(size.width)).map(|cells| line(cells).trim_end().to_owned()).collect()
 }
 
 /// The line that begins with a word.
@@ -28,7 +29,7 @@ fn line<'a>(lines: &'a [String], word: &str) -> &'a str {
 
 #[test]
 fn a_screen_shows_the_gateway_the_targets_and_the_drafters() {
-    let lines = drawn(&view(), (80, 20));
+    let lines = drawn(&view(), Size::new(80, 20));
     assert_eq!(lines[0], "espalier at http://127.0.0.1:50051");
     assert_eq!(lines[1], "30 tokens/s, tau 3.00, 4.0 nodes, 50 % accepted; up 00:00:02, resident 1.5 GiB");
     assert_eq!(lines[2], "3/64 running, 1 queued");
@@ -46,11 +47,11 @@ fn a_screen_shows_the_gateway_the_targets_and_the_drafters() {
 fn trouble_is_told_until_there_is_something_newer() {
     let mut view = view();
     view.fail("the gateway does not answer".to_owned());
-    let lines = drawn(&view, (100, 20));
+    let lines = drawn(&view, Size::new(100, 20));
     assert_eq!(lines.last().unwrap(), "the gateway does not answer");
     assert!(line(&lines, "medium").contains("3/8"), "what was known stays");
     view.update(Figures::between(None, &system(3_000, 20)));
-    assert_eq!(drawn(&view, (100, 20)).last().unwrap(), "q leaves");
+    assert_eq!(drawn(&view, Size::new(100, 20)).last().unwrap(), "q leaves");
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn a_terminal_may_have_any_size() {
     assert_eq!(view.history.len(), HISTORY_MAX);
     for width in [1, 2, 10, 79, 700] {
         for height in [1, 2, 5, 9, 24] {
-            assert_eq!(drawn(&view, (width, height)).len(), usize::from(height));
+            assert_eq!(drawn(&view, Size::new(width, height)).len(), usize::from(height));
         }
     }
 }
