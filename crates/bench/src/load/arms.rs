@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_decoding_comes_first_and_a_drafter_for_each_target_only_where_it_is_asked_for() {
+    fn plain_decoding_comes_first_then_every_policy_and_a_drafter_for_each_target_only_where_it_is_asked_for() {
         let Compared { plan, targets, arms } = of(&["--targets", "small,medium", "--drafter", "small:2"]).unwrap();
         assert_eq!(targets, ["small", "medium"]);
         assert_eq!(
@@ -148,6 +148,10 @@ mod tests {
             [("plain", "none".to_owned()), ("shared", "small-2".to_owned())]
         );
         assert_eq!(plan.drafters.iter().map(|config| config.sequences_max.get()).collect::<Vec<_>>(), [40]);
+
+        let Compared { arms, .. } = of(&["--policies", "constant,k=2,gate=off;svip"]).unwrap();
+        let policies: Vec<Option<&str>> = arms.iter().map(|arm| arm.policy.as_deref()).collect();
+        assert_eq!(policies, [None, Some("constant,k=2,gate=off"), Some("svip")]);
 
         let each = ["--targets", "small,medium", "--drafter", "small:2", "--drafters-each", "small:2,small:2"];
         let Compared { plan, arms, .. } = of(&each).unwrap();

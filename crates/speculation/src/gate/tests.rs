@@ -114,6 +114,16 @@ fn what_tries_cost_is_a_small_share_of_all_however_dear_they_are() {
 }
 
 #[test]
+fn who_drafts_in_vain_finds_out_although_nothing_is_saved_for_tries() {
+    let mut sequences = Sequences::new(|open| if open < 16 { [1.0, 1.2] } else { [1.0, 0.85] });
+    sequences.catch_up = 2000.0;
+    sequences.run(8, 400);
+    sequences.run(16, 400);
+    assert!(sequences.gate.savings < 0.0);
+    assert!(sequences.run(16, 1000) < 0.05);
+}
+
+#[test]
 fn a_change_is_noticed_after_a_while() {
     let mut sequences = Sequences::new(|_| [1.0, 0.8]);
     sequences.run(2, 3000);
