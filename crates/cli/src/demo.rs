@@ -131,13 +131,15 @@ fn table(compared: &[Comparison]) -> comfy_table::Table {
 fn why_no_gain(pair: &Comparison) -> String {
     let Comparison { target, drafter, tau, costs, .. } = pair;
     let Costs { draft_level_ms, verification_ms, plain_step_ms } = costs;
-    let steps = |ms: f64| format!("{:.2}", ms / plain_step_ms);
-    let levels = draft_level_ms.map_or_else(
-        || "nothing was worth drafting".to_owned(),
-        |ms| format!("each level of a draft took {} of the time of a plain step", steps(ms)),
-    );
+    let Some(level_ms) = draft_level_ms else {
+        return format!(
+            "{target} gains nothing from {drafter} on this machine: drafting was tried, did not pay, and was left off."
+        );
+    };
     format!(
-        "{target} gains nothing from {drafter} on this machine: {levels} and a verification {}, for {tau:.2} tokens a round.",
-        steps(*verification_ms)
+        "{target} gains nothing from {drafter} on this machine: a plain step makes one token; a round made {tau:.2}, and \
+         took {:.2} of a plain step's time for each level of its draft and {:.2} for its verification.",
+        level_ms / plain_step_ms,
+        verification_ms / plain_step_ms
     )
 }
