@@ -79,7 +79,7 @@ pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchE
     for target in &args.targets {
         let checkpoint = Checkpoint::open(checkpoint(target, system)?)?;
         for format in [WeightFormat::Stored, WeightFormat::F32] {
-            let decoder = Decoder::load(&checkpoint, &LoadOptions { layers: None, format })?;
+            let decoder = Decoder::load(&checkpoint, &LoadOptions { format, ..LoadOptions::default() })?;
             let weights = if format == WeightFormat::F32 { "f32" } else { "as stored" };
             let measured = Measured { target: target.clone(), weights, ..measure(&decoder, &mut work, &machine)? };
             print(&measured, args.json);

@@ -1,4 +1,4 @@
-//! Activations of the feed-forward part.
+//! Activations of the feed-forward part: the same bits on every machine.
 
 use crate::config::Activation;
 use crate::kernels::Kernels;
@@ -7,14 +7,14 @@ impl Activation {
     /// The function at `x`.
     pub(crate) fn apply(self, x: f32) -> f32 {
         match self {
-            Self::Silu => x / (1.0 + (-x).exp()),
+            Self::Silu => x / (1.0 + libm::expf(-x)),
             Self::Gelu => {
                 let x = f64::from(x);
-                (0.5 * x * (1.0 + candle_core::cpu::erf::erf_f64(x * std::f64::consts::FRAC_1_SQRT_2))) as f32
+                (0.5 * x * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2))) as f32
             }
             Self::GeluTanh => {
                 let inner = (2.0 / std::f32::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
-                0.5 * x * (1.0 + inner.tanh())
+                0.5 * x * (1.0 + libm::tanhf(inner))
             }
             Self::Relu => x.max(0.0),
         }

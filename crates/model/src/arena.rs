@@ -45,6 +45,7 @@ pub(crate) trait Number: Copy {}
 
 impl Number for f32 {}
 impl Number for u16 {}
+impl Number for u8 {}
 
 impl Arena {
     /// `len` zeros.

@@ -1,13 +1,13 @@
 //! The decoder on the CPU: packed weights, tree attention, one forward pass over rows of many sequences.
 
-use crate::arena::Arena;
+use crate::arithmetic::Arithmetic;
 use crate::attention::AttentionShape;
 use crate::checkpoint::Checkpoint;
 use crate::config::{Activation, ModelConfig, Norm, NormKind};
 use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
 use crate::kv_cache::{BlockPool, CacheShape, KvCache};
-use crate::linear::Linear;
+use crate::linear::{Linear, Packer};
 use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm, RawStates};
 use crate::rope::RotaryTable;
 use candle_core::{DType, Tensor};
@@ -17,8 +17,10 @@ use candle_core::{DType, Tensor};
 pub struct LoadOptions {
     /// Only the first layers, under the checkpoint's own final norm and head; all when none.
     pub layers: Option<usize>,
-    /// How matrices are held.
+    /// How matrices are held in f32 arithmetic.
     pub format: WeightFormat,
+    /// What they are multiplied in.
+    pub arithmetic: Arithmetic,
 }
 
 /// How packed matrices are held in memory. Arithmetic is in f32 whatever the format, so the results of a bf16
@@ -136,17 +138,17 @@ fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
 
 impl Projection {
     /// `parts` are queries, if there are any, keys and values.
-    fn load(arena: &mut Arena, norm: &RawNorm, parts: &[&RawLinear], config: &ModelConfig) -> Result<Self> {
+    fn load(packer: &mut Packer, norm: &RawNorm, parts: &[&RawLinear], config: &ModelConfig) -> Result<Self> {
         let weights: Vec<&Tensor> = parts.iter().map(|part| &part.weight).collect();
-        let map = Linear::stack(arena, &weights)?;
+        let map = packer.stack(&weights)?;
         let keys_at = map.outputs() - 2 * config.kv_width();
         Ok(Self { norm: NormLayer::load(norm, config.norm)?, bias: stacked_bias(parts)?, map, keys_at })
     }
 }
 
 impl Biased {
-    fn load(arena: &mut Arena, raw: &RawLinear) -> Result<Self> {
-        Ok(Self { weight: Linear::pack(arena, &raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
+    fn load(packer: &mut Packer, raw: &RawLinear) -> Result<Self> {
+        Ok(Self { weight: packer.pack(&raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
     }
 }
 
@@ -166,16 +168,16 @@ fn stacked_bias(parts: &[&RawLinear]) -> Result<Option<Vec<f32>>> {
 }
 
 impl Mlp {
-    fn load(arena: &mut Arena, raw: &RawMlp) -> Result<Self> {
+    fn load(packer: &mut Packer, raw: &RawMlp) -> Result<Self> {
         Ok(match raw {
             RawMlp::Gated { gate, up, down } => Self::Gated {
-                gate_up: Linear::pair(arena, &gate.weight, &up.weight)?,
+                gate_up: packer.pair(&gate.weight, &up.weight)?,
                 gate_bias: gate.bias.as_ref().map(floats).transpose()?,
                 up_bias: up.bias.as_ref().map(floats).transpose()?,
-                down: Biased::load(arena, down)?,
+                down: Biased::load(packer, down)?,
             },
             RawMlp::Plain { up, down } => {
-                Self::Plain { up: Biased::load(arena, up)?, down: Biased::load(arena, down)? }
+                Self::Plain { up: Biased::load(packer, up)?, down: Biased::load(packer, down)? }
             }
         })
     }
@@ -197,20 +199,21 @@ impl Mlp {
 }
 
 impl Layer {
-    fn load(arena: &mut Arena, raw: &RawLayer, config: &ModelConfig, layer: usize) -> Result<Self> {
+    fn load(packer: &mut Packer, raw: &RawLayer, config: &ModelConfig, layer: usize) -> Result<Self> {
         let head_norm = |norm: &Option<Tensor>| -> Result<Option<NormLayer>> {
             let Some(weight) = norm else { return Ok(None) };
             Ok(Some(NormLayer { kind: config.norm, weight: floats(weight)?, bias: None }))
         };
         let qk_norm = head_norm(&raw.q_norm)?.zip(head_norm(&raw.k_norm)?);
-        let of_states = |RawStates { norm, k, v }: &RawStates, arena| Projection::load(arena, norm, &[k, v], config);
+        let of_states =
+            |RawStates { norm, k, v }: &RawStates, packer: &mut _| Projection::load(packer, norm, &[k, v], config);
         Ok(Self {
-            input: Projection::load(arena, &raw.input_norm, &[&raw.q, &raw.k, &raw.v], config)?,
-            states: raw.states.as_ref().map(|states| of_states(states, arena)).transpose()?,
+            input: Projection::load(packer, &raw.input_norm, &[&raw.q, &raw.k, &raw.v], config)?,
+            states: raw.states.as_ref().map(|states| of_states(states, packer)).transpose()?,
             qk_norm,
-            output: Biased::load(arena, &raw.o)?,
+            output: Biased::load(packer, &raw.o)?,
             post_norm: NormLayer::load(&raw.post_norm, config.norm)?,
-            mlp: Mlp::load(arena, &raw.mlp)?,
+            mlp: Mlp::load(packer, &raw.mlp)?,
             attention: AttentionShape {
                 heads: config.heads,
                 kv_heads: config.kv_heads,
@@ -263,34 +266,31 @@ impl Decoder {
     ) -> Result<Self> {
         let config = checkpoint.config.clone();
         let raw = RawModel::load(&config, &checkpoint.weights()?, options.layers)?;
-        Self::pack(config, raw, options.format, progress)
+        Self::pack(config, raw, options, progress)
     }
 
     /// Packs tensors of the shapes that `config` implies.
     pub(crate) fn pack(
         config: ModelConfig,
         mut raw: RawModel,
-        format: WeightFormat,
+        options: &LoadOptions,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        if format == WeightFormat::F32 {
+        if options.format == WeightFormat::F32 {
             raw.widen()?;
         }
-        let mut arena = Arena::default();
+        let mut packer = Packer::new(options.arithmetic);
         let mut layers = Vec::with_capacity(raw.layers.len());
         for (i, layer) in raw.layers.iter().enumerate() {
-            layers.push(Layer::load(&mut arena, layer, &config, i)?);
+            layers.push(Layer::load(&mut packer, layer, &config, i)?);
             progress(i + 1, raw.layers.len());
         }
         let (embedding, head) = match &raw.head {
             Some(head) => {
                 let bias = head.bias.as_ref().map(floats).transpose()?;
-                (
-                    Embedding::Table(Table::load(&raw.embedding)?),
-                    Head { weight: Linear::pack(&mut arena, &head.weight)?, bias },
-                )
+                (Embedding::Table(Table::load(&raw.embedding)?), Head { weight: packer.pack(&head.weight)?, bias })
             }
-            None => (Embedding::Tied, Head { weight: Linear::pack(&mut arena, &raw.embedding)?, bias: None }),
+            None => (Embedding::Tied, Head { weight: packer.pack(&raw.embedding)?, bias: None }),
         };
         let final_norm = NormLayer::load(&raw.final_norm, config.norm)?;
         let rotary = RotaryTable::new(&config);

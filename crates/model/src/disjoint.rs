@@ -3,17 +3,17 @@
 use std::marker::PhantomData;
 
 /// A mutable slice whose parts are handed out to tasks that run side by side.
-pub(crate) struct Disjoint<'a> {
-    start: *mut f32,
+pub(crate) struct Disjoint<'a, T> {
+    start: *mut T,
     len: usize,
-    owner: PhantomData<&'a mut [f32]>,
+    owner: PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: `slice` hands the duty of keeping parts apart to its callers.
-unsafe impl Sync for Disjoint<'_> {}
+unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 
-impl<'a> Disjoint<'a> {
-    pub(crate) fn new(slice: &'a mut [f32]) -> Self {
+impl<'a, T> Disjoint<'a, T> {
+    pub(crate) fn new(slice: &'a mut [T]) -> Self {
         Self { start: slice.as_mut_ptr(), len: slice.len(), owner: PhantomData }
     }
 
@@ -22,7 +22,7 @@ impl<'a> Disjoint<'a> {
     /// # Safety
     /// Parts that are alive at the same time do not overlap.
     #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn slice(&self, from: usize, len: usize) -> &'a mut [f32] {
+    pub(crate) unsafe fn slice(&self, from: usize, len: usize) -> &'a mut [T] {
         assert!(from.checked_add(len).is_some_and(|end| end <= self.len), "a part of the buffer");
         // SAFETY: inside the buffer; the caller keeps parts apart.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(from), len) }

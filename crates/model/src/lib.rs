@@ -10,6 +10,7 @@
 
 mod activation;
 mod arena;
+mod arithmetic;
 mod attention;
 mod calibrate;
 mod checkpoint;
@@ -40,6 +41,7 @@ mod team;
 mod weights;
 mod workspace;
 
+pub use arithmetic::Arithmetic;
 pub use checkpoint::Checkpoint;
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::{Decoder, LoadOptions, WeightFormat};

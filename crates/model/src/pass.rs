@@ -4,7 +4,7 @@ use crate::activation::gated;
 use crate::attention::{AttentionShape, Context, Task};
 use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer, Projection};
 use crate::disjoint::Disjoint;
-use crate::kernels::Kernels;
+use crate::kernels::{InputGroup, Kernels};
 use crate::kv_cache::{Beside, KvCache, LayerCache, Run};
 use crate::linear::{Compute, PANEL};
 use crate::pool::Pool;
@@ -77,6 +77,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) team: Turn<'a>,
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: &'a mut Buffers,
+    rounded: &'a mut Vec<InputGroup>,
 }
 
 /// Makes `buffer` hold `len` elements; what they are does not matter.
@@ -87,8 +88,8 @@ pub(crate) fn sized(buffer: &mut Vec<f32>, len: usize) {
 impl Pass<'_> {
     /// A pass of `decoder` in the buffers of `work`, as soon as its team is free.
     pub(crate) fn new<'a>(decoder: &'a Decoder, work: &'a mut Workspace) -> Pass<'a> {
-        let Workspace { team, kernels, buffers, waited } = work;
-        Pass { decoder, team: team.turn(waited), kernels, buffers }
+        let Workspace { team, kernels, buffers, rounded, waited } = work;
+        Pass { decoder, team: team.turn(waited), kernels, buffers, rounded }
     }
 
     /// Prepares the rotations of all rows.
@@ -157,7 +158,7 @@ impl Pass<'_> {
         let from = if heads == Heads::All { 0 } else { by.keys_at };
         by.map.forward_from(
             from,
-            Compute { pool: &mut self.team, kernels: self.kernels },
+            Compute { pool: &mut self.team, kernels: self.kernels, rounded: self.rounded },
             normed,
             &|row, first, values| {
                 // SAFETY: each output is emitted once.
@@ -246,24 +247,32 @@ impl Pass<'_> {
         let out = Disjoint::new(inner);
         match mlp {
             Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
-                gate_up.forward(Compute { pool: &mut self.team, kernels }, normed, &|row, first, values| {
-                    let first = first / 2;
-                    let width = (PANEL / 2).min(ffn - first);
-                    let (mut gate, mut up) = ([0.0; PANEL / 2], [0.0; PANEL / 2]);
-                    copy_biased(&mut gate[..width], &values[..width], gate_bias.as_deref(), first);
-                    copy_biased(&mut up[..width], &values[PANEL / 2..][..width], up_bias.as_deref(), first);
-                    // SAFETY: each output is emitted once.
-                    let out = unsafe { out.slice(row * ffn + first, width) };
-                    gated(kernels, act, &gate[..width], &up[..width], out);
-                });
+                gate_up.forward(
+                    Compute { pool: &mut self.team, kernels, rounded: self.rounded },
+                    normed,
+                    &|row, first, values| {
+                        let first = first / 2;
+                        let width = (PANEL / 2).min(ffn - first);
+                        let (mut gate, mut up) = ([0.0; PANEL / 2], [0.0; PANEL / 2]);
+                        copy_biased(&mut gate[..width], &values[..width], gate_bias.as_deref(), first);
+                        copy_biased(&mut up[..width], &values[PANEL / 2..][..width], up_bias.as_deref(), first);
+                        // SAFETY: each output is emitted once.
+                        let out = unsafe { out.slice(row * ffn + first, width) };
+                        gated(kernels, act, &gate[..width], &up[..width], out);
+                    },
+                );
             }
             Mlp::Plain { up, .. } => {
-                up.weight.forward(Compute { pool: &mut self.team, kernels }, normed, &|row, first, values| {
-                    // SAFETY: each output is emitted once.
-                    let out = unsafe { out.slice(row * ffn + first, values.len()) };
-                    copy_biased(out, values, up.bias.as_deref(), first);
-                    out.iter_mut().for_each(|v| *v = act.apply(*v));
-                });
+                up.weight.forward(
+                    Compute { pool: &mut self.team, kernels, rounded: self.rounded },
+                    normed,
+                    &|row, first, values| {
+                        // SAFETY: each output is emitted once.
+                        let out = unsafe { out.slice(row * ffn + first, values.len()) };
+                        copy_biased(out, values, up.bias.as_deref(), first);
+                        out.iter_mut().for_each(|v| *v = act.apply(*v));
+                    },
+                );
             }
         }
     }
@@ -273,14 +282,18 @@ impl Pass<'_> {
         let width = linear.weight.outputs();
         let (input, stream) = pick(self.buffers);
         let out = Disjoint::new(stream);
-        linear.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, input, &|row, first, values| {
-            // SAFETY: each output is emitted once.
-            let out = unsafe { out.slice(row * width + first, values.len()) };
-            match &linear.bias {
-                Some(bias) => out.iter_mut().zip(values).zip(&bias[first..]).for_each(|((o, v), b)| *o += v + b),
-                None => out.iter_mut().zip(values).for_each(|(o, v)| *o += v),
-            }
-        });
+        linear.weight.forward(
+            Compute { pool: &mut self.team, kernels: self.kernels, rounded: self.rounded },
+            input,
+            &|row, first, values| {
+                // SAFETY: each output is emitted once.
+                let out = unsafe { out.slice(row * width + first, values.len()) };
+                match &linear.bias {
+                    Some(bias) => out.iter_mut().zip(values).zip(&bias[first..]).for_each(|((o, v), b)| *o += v + b),
+                    None => out.iter_mut().zip(values).for_each(|(o, v)| *o += v),
+                }
+            },
+        );
     }
 
     /// The head over the normalised rows: `rows[i]` is where the logits of the `i`-th of them go.
@@ -291,11 +304,15 @@ impl Pass<'_> {
         let (head, vocab) = (&self.decoder.head, self.decoder.config().vocab);
         let Buffers { normed, logits, .. } = &mut *self.buffers;
         let out = Disjoint::new(logits);
-        head.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, normed, &|row, first, values| {
-            // SAFETY: each output is emitted once, and no two rows go to one place.
-            let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
-            copy_biased(out, values, head.bias.as_deref(), first);
-        });
+        head.weight.forward(
+            Compute { pool: &mut self.team, kernels: self.kernels, rounded: self.rounded },
+            normed,
+            &|row, first, values| {
+                // SAFETY: each output is emitted once, and no two rows go to one place.
+                let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
+                copy_biased(out, values, head.bias.as_deref(), first);
+            },
+        );
     }
 }
 

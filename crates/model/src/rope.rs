@@ -1,4 +1,5 @@
-//! Rotary position embeddings: the frequencies of every variant, computed in 32-bit floats as transformers does.
+//! Rotary position embeddings: the frequencies of every variant, computed in 32-bit floats as transformers does, by
+//! functions that have the same bits on every machine.
 //!
 //! Rotated pairs are (`i`, `i + rotary_dim / 2`) of the first `rotary_dim` dimensions of a head, for all families.
 
@@ -34,8 +35,8 @@ impl RotaryTable {
     pub fn write(&self, position: usize, cos: &mut [f32], sin: &mut [f32]) {
         for ((inv_freq, cos), sin) in self.inv_freq.iter().zip(cos).zip(sin) {
             let angle = position as f32 * inv_freq;
-            *cos = angle.cos() * self.attention_scale;
-            *sin = angle.sin() * self.attention_scale;
+            *cos = libm::cosf(angle) * self.attention_scale;
+            *sin = libm::sinf(angle) * self.attention_scale;
         }
     }
 }
@@ -53,7 +54,7 @@ fn frequencies(rope: &RopeConfig) -> Vec<f32> {
 /// `theta^(2i / rotary_dim)` for each pair `i`: the positions in which it turns by one radian.
 fn wavelengths(rope: &RopeConfig) -> impl Iterator<Item = f32> {
     let (theta, dim) = (rope.theta as f32, rope.rotary_dim as f32);
-    (0..rope.rotary_dim / 2).map(move |pair| theta.powf((2 * pair) as f32 / dim))
+    (0..rope.rotary_dim / 2).map(move |pair| libm::powf(theta, (2 * pair) as f32 / dim))
 }
 
 fn llama3(freq: f32, scaling: &Llama3) -> f32 {
@@ -85,8 +86,9 @@ fn yarn(rope: &RopeConfig, scaling: &Yarn) -> Vec<f32> {
 fn blended_pairs(rope: &RopeConfig, scaling: &Yarn) -> (f32, f32) {
     let dim = rope.rotary_dim as f64;
     // The pair that turns so often over the original context.
-    let pair =
-        |turns: f64| dim * (scaling.original_context / (turns * f64::consts::TAU)).ln() / (2.0 * rope.theta.ln());
+    let pair = |turns: f64| {
+        dim * libm::log(scaling.original_context / (turns * f64::consts::TAU)) / (2.0 * libm::log(rope.theta))
+    };
     let (mut first, mut last) = (pair(scaling.beta_fast), pair(scaling.beta_slow));
     if scaling.truncate {
         (first, last) = (first.floor(), last.ceil());

@@ -45,7 +45,7 @@ impl DraftFolder<'_> {
                 if tokens_beside_states {
                     raw.load_states(&config, &weights)?;
                 }
-                let decoder = Decoder::pack(config, raw, options.format, progress)?;
+                let decoder = Decoder::pack(config, raw, options, progress)?;
                 let kind = DraftKind::Edd { target, tapped_layer, tokens_beside_states };
                 Ok(DraftModel { decoder, kind, exits: vec![1] })
             }
@@ -54,7 +54,7 @@ impl DraftFolder<'_> {
                 let own = self.own(&target, &decoder)?;
                 let (config, raw) = self.on_top(&target, shared_layers, &own)?;
                 let exits = vec![config.layers];
-                let decoder = Decoder::pack(config, raw, options.format, progress)?;
+                let decoder = Decoder::pack(config, raw, options, progress)?;
                 Ok(DraftModel { decoder, kind: DraftKind::EarlyExit { target, shared_layers }, exits })
             }
         }

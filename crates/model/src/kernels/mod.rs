@@ -1,9 +1,10 @@
 //! CPU kernels, written once over [`simd::Simd`] and compiled for each instruction set.
 //!
-//! [`Kernels`] is a table of entry points for one set, chosen once at run time. Results of one set never depend on the
-//! number of rows or threads; different sets may differ in the last bits.
+//! [`Kernels`] is a table of entry points for one set, chosen once at run time. Results are the same bits whatever the
+//! set, the number of rows, and the number of threads.
 
 mod elementwise;
+mod int8;
 mod portable;
 mod simd;
 mod tile;
@@ -11,6 +12,7 @@ mod tile;
 mod x86;
 
 pub(crate) use elementwise::CHAINS;
+pub(crate) use int8::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LARGEST, OFFSET, QUAD};
 use portable::Portable;
 pub(crate) use simd::{LANES, Product};
 #[cfg(target_arch = "x86_64")]
@@ -18,10 +20,12 @@ use x86::{Avx2, Avx512};
 
 /// The kernels of one instruction set.
 pub(crate) struct Kernels {
-    /// `avx512`, `avx2` or `portable`.
+    /// `avx512vnni`, `avx512`, `avx2` or `portable`.
     pub(crate) name: &'static str,
     product_f32: unsafe fn(Product<f32>),
     product_bf16: unsafe fn(Product<u16>),
+    product_int8: unsafe fn(Int8Product),
+    quantize: unsafe fn(&[f32], &mut [InputGroup]),
     rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     softmax_terms: unsafe fn(&mut [f32]) -> f32,
@@ -31,9 +35,9 @@ pub(crate) struct Kernels {
     multiply_adds: unsafe fn(usize) -> f32,
 }
 
-/// Instantiates the table for `$set`; `$features` let the compiler use its instructions in the inlined bodies.
+/// Instantiates the table for `$set`, with `$int8` for products of bytes; `$features` let the compiler use its instructions in the inlined bodies.
 macro_rules! kernels {
-    ($table:ident, $name:literal, $set:ty $(, #[$features:meta])?) => {
+    ($table:ident, $name:literal, $set:ty, $int8:ty $(, #[$features:meta])?) => {
         static $table: Kernels = {
             $(#[$features])?
             unsafe fn product_f32(p: Product<f32>) {
@@ -44,6 +48,16 @@ macro_rules! kernels {
             unsafe fn product_bf16(p: Product<u16>) {
                 // SAFETY: passed on to the caller.
                 unsafe { tile::product::<$set, u16>(p) }
+            }
+            $(#[$features])?
+            unsafe fn product_int8(p: Int8Product) {
+                // SAFETY: passed on to the caller.
+                unsafe { int8::product::<$int8>(p) }
+            }
+            $(#[$features])?
+            unsafe fn quantize(row: &[f32], out: &mut [InputGroup]) {
+                // SAFETY: the instruction set was detected.
+                unsafe { int8::quantize::<$set>(row, out) }
             }
             $(#[$features])?
             unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -80,16 +94,34 @@ macro_rules! kernels {
                 // SAFETY: the instruction set was detected.
                 unsafe { elementwise::multiply_adds::<$set>(rounds) }
             }
-            Kernels { name: $name, product_f32, product_bf16, rms_norm, layer_norm, softmax_terms, scale, silu_mul, read, multiply_adds }
+            Kernels {
+                name: $name,
+                product_f32,
+                product_bf16,
+                product_int8,
+                quantize,
+                rms_norm,
+                layer_norm,
+                softmax_terms,
+                scale,
+                silu_mul,
+                read,
+                multiply_adds,
+            }
         };
     };
 }
 
-kernels!(PORTABLE, "portable", Portable);
+kernels!(PORTABLE, "portable", Portable, Portable);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2, "avx2", Avx2, #[target_feature(enable = "avx2,fma")]);
+kernels!(AVX2, "avx2", Avx2, Avx2, #[target_feature(enable = "avx2,fma,f16c")]);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX512, "avx512", Avx512, #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma")]);
+kernels!(AVX512, "avx512", Avx512, Avx2, #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]);
+#[cfg(target_arch = "x86_64")]
+kernels!(
+    AVX512_VNNI, "avx512vnni", Avx512, Avx512,
+    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+);
 
 impl Kernels {
     /// The tables that this processor can run, the fastest first.
@@ -97,10 +129,15 @@ impl Kernels {
         let mut tables: Vec<&'static Kernels> = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            if ["avx512f", "avx512bw", "avx512vl"].into_iter().all(detected) {
+            let avx2 = ["avx2", "fma", "f16c"].into_iter().all(detected);
+            let avx512 = avx2 && ["avx512f", "avx512bw", "avx512vl"].into_iter().all(detected);
+            if avx512 && detected("avx512vnni") {
+                tables.push(&AVX512_VNNI);
+            }
+            if avx512 {
                 tables.push(&AVX512);
             }
-            if ["avx2", "fma"].into_iter().all(detected) {
+            if avx2 {
                 tables.push(&AVX2);
             }
         }
@@ -129,6 +166,21 @@ impl Kernels {
     pub(crate) unsafe fn product_bf16(&self, p: Product<u16>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
         unsafe { (self.product_bf16)(p) }
+    }
+
+    /// See [`int8::product`].
+    ///
+    /// # Safety
+    /// Every pointer of `p` is valid for the extent that its counts and strides give.
+    pub(crate) unsafe fn product_int8(&self, p: Int8Product) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_int8)(p) }
+    }
+
+    /// See [`int8::quantize`].
+    pub(crate) fn quantize(&self, row: &[f32], out: &mut [InputGroup]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.quantize)(row, out) }
     }
 
     /// See [`elementwise::rms_norm`].
@@ -181,6 +233,8 @@ fn detected(feature: &str) -> bool {
         "avx512f" => is_x86_feature_detected!("avx512f"),
         "avx512bw" => is_x86_feature_detected!("avx512bw"),
         "avx512vl" => is_x86_feature_detected!("avx512vl"),
+        "avx512vnni" => is_x86_feature_detected!("avx512vnni"),
+        "f16c" => is_x86_feature_detected!("f16c"),
         "avx2" => is_x86_feature_detected!("avx2"),
         "fma" => is_x86_feature_detected!("fma"),
         _ => false,
@@ -333,6 +387,31 @@ mod tests {
                 kernels.silu_mul(&x, &w, &mut out);
                 check(&out, &|x, w| x / (1.0 + (-x).exp()) * w);
             }
+        }
+    }
+
+    #[test]
+    fn all_tables_have_the_same_bits() {
+        let of = |kernels: &Kernels| {
+            let (depth, vectors, rows, len) = (300, 5, 7, 83);
+            let (x, w) = (noise(rows * depth, 1), noise(depth * vectors * LANES, 2));
+            let mut found = product(kernels, &x, &w, Sizes { rows, depth, vectors });
+            let (x, w) = (noise(len, 3).iter().map(|v| v * 20.0).collect::<Vec<_>>(), noise(len, 4));
+            let mut out = vec![0.0; len];
+            kernels.rms_norm(&x, &w, 1e-5, &mut out);
+            found.extend(&out);
+            kernels.layer_norm(&x, &w, 1e-5, &mut out);
+            found.extend(&out);
+            kernels.silu_mul(&x, &w, &mut out);
+            found.extend(&out);
+            out.clone_from(&x);
+            found.push(kernels.softmax_terms(&mut out));
+            kernels.scale(&mut out, 0.37);
+            found.extend(&out);
+            found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        for kernels in Kernels::available() {
+            assert!(of(kernels) == of(&PORTABLE), "{}", kernels.name);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
+use super::int8::{self, InputGroup, Int8, Int8Product, QUAD};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
@@ -64,8 +65,8 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // Two roundings: a fused one would be a library call without the instruction.
-        std::array::from_fn(|i| a[i] * b[i] + c[i])
+        // Rounded once, as by the other sets: a call of a library where the processor has no such instruction.
+        std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
     #[inline(always)]
     unsafe fn round(a: Self::V) -> Self::V {
@@ -81,5 +82,45 @@ impl Simd for Portable {
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
         zip(a, n, |a, n| a * f32::from_bits(((n as i32 + 127) as u32) << 23))
+    }
+}
+
+impl Int8 for Portable {
+    type Sums = [i32; LANES];
+    type Quads = [[u8; QUAD]; LANES];
+    const INT8_ROWS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat_sum(x: i32) -> Self::Sums {
+        [x; LANES]
+    }
+    #[inline(always)]
+    unsafe fn load_quads(from: *const u8) -> Self::Quads {
+        // SAFETY: the caller gives LANES * QUAD readable bytes.
+        unsafe { from.cast::<Self::Quads>().read() }
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
+        // SAFETY: the caller gives a readable group.
+        let quants = &unsafe { &*x }.quants[quad * QUAD..][..QUAD];
+        std::array::from_fn(|lane| {
+            let products = weights[lane].iter().zip(quants).map(|(&w, &x)| i32::from(w) * i32::from(x));
+            sums[lane] + products.sum::<i32>()
+        })
+    }
+    #[inline(always)]
+    unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
+        sums.map(|sum| sum as f32)
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u16) -> Self::V {
+        // SAFETY: the caller gives LANES readable elements.
+        let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
+        bits.map(|bits| half::f16::from_bits(bits).to_f32())
+    }
+    #[inline(never)]
+    unsafe fn int8_tile<const R: usize>(p: Int8Product) {
+        // SAFETY: passed on to the caller.
+        unsafe { int8::register_tile::<Self, R>(p) }
     }
 }

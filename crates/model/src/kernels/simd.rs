@@ -1,8 +1,8 @@
 //! Sixteen lanes of `f32`, whatever the instruction set.
 //!
 //! Every kernel is written once over this trait. The lane count is the same everywhere, and each lane sees the same
-//! operations in the same order, so a result depends on the instruction set (one with fused multiply-add rounds once
-//! where another rounds twice) but never on how many rows or threads share the work.
+//! operations in the same order, each rounded once: so a result depends neither on the instruction set nor on how many
+//! rows or threads share the work.
 
 /// Lanes of one vector.
 pub(crate) const LANES: usize = 16;
@@ -38,7 +38,7 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// The smaller of each lane.
     unsafe fn min(a: Self::V, b: Self::V) -> Self::V;
-    /// `a * b + c`, rounded once where the instruction set can, twice where not.
+    /// `a * b + c`, rounded once.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// To the nearest integer, ties to even.
     unsafe fn round(a: Self::V) -> Self::V;

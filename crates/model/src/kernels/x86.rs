@@ -1,4 +1,4 @@
-//! AVX-512 and AVX2 with FMA.
+//! AVX-512, with VNNI or without, and AVX2 with FMA.
 
 // One argument holds for every function below: the dispatcher in `super` offers a set only where the processor has it,
 // and pointers hold what the trait asks for.
@@ -6,6 +6,7 @@
 
 use std::arch::x86_64::*;
 
+use super::int8::{self, InputGroup, Int8, Int8Product, QUAD};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
@@ -168,7 +169,7 @@ impl Simd for Avx2 {
         const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
         unsafe { [_mm256_round_ps::<NEAREST>(a[0]), _mm256_round_ps::<NEAREST>(a[1])] }
     }
-    #[target_feature(enable = "avx2,fma")]
+    #[target_feature(enable = "avx2,fma,f16c")]
     #[inline(never)]
     unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
@@ -182,5 +183,98 @@ impl Simd for Avx2 {
             let high = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_cvtps_epi32(n[1]), bias));
             [_mm256_mul_ps(a[0], _mm256_castsi256_ps(low)), _mm256_mul_ps(a[1], _mm256_castsi256_ps(high))]
         }
+    }
+}
+
+impl Int8 for Avx2 {
+    type Sums = [__m256i; 2];
+    // For outputs 0..8 and 8..16, as 16-bit numbers: the weights at even places of each four, and those at odd ones.
+    type Quads = [[__m256i; 2]; 2];
+    // 16 registers: 4 x 2 sums, 4 of weights, 2 of inputs and one for their products.
+    const INT8_ROWS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat_sum(x: i32) -> Self::Sums {
+        unsafe { [_mm256_set1_epi32(x); 2] }
+    }
+    #[inline(always)]
+    unsafe fn load_quads(from: *const u8) -> Self::Quads {
+        unsafe {
+            let even = _mm256_set1_epi16(0xFF);
+            let (low, high) = (_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8 * QUAD).cast()));
+            [
+                [_mm256_and_si256(low, even), _mm256_srli_epi16::<8>(low)],
+                [_mm256_and_si256(high, even), _mm256_srli_epi16::<8>(high)],
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
+        unsafe {
+            let pairs = (&raw const (*x).halves).cast::<i32>().add(quad * 2);
+            let [even, odd] = [_mm256_set1_epi32(*pairs), _mm256_set1_epi32(*pairs.add(1))];
+            let [[low_even, low_odd], [high_even, high_odd]] = weights;
+            let [low, high] = sums;
+            let low = _mm256_add_epi32(low, _mm256_madd_epi16(low_even, even));
+            let high = _mm256_add_epi32(high, _mm256_madd_epi16(high_even, even));
+            [
+                _mm256_add_epi32(low, _mm256_madd_epi16(low_odd, odd)),
+                _mm256_add_epi32(high, _mm256_madd_epi16(high_odd, odd)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
+        unsafe { [_mm256_cvtepi32_ps(sums[0]), _mm256_cvtepi32_ps(sums[1])] }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u16) -> Self::V {
+        unsafe {
+            let [low, high] = [_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast())];
+            [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
+        }
+    }
+    #[target_feature(enable = "avx2,fma,f16c")]
+    #[inline(never)]
+    unsafe fn int8_tile<const R: usize>(p: Int8Product) {
+        // SAFETY: passed on to the caller.
+        unsafe { int8::register_tile::<Self, R>(p) }
+    }
+}
+
+/// With VNNI; without, the table takes [`Avx2`] for products of bytes.
+impl Int8 for Avx512 {
+    type Sums = __m512i;
+    type Quads = __m512i;
+    const INT8_ROWS: usize = 12;
+
+    #[inline(always)]
+    unsafe fn splat_sum(x: i32) -> Self::Sums {
+        unsafe { _mm512_set1_epi32(x) }
+    }
+    #[inline(always)]
+    unsafe fn load_quads(from: *const u8) -> Self::Quads {
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
+        unsafe {
+            let quants = (&raw const (*x).quants).cast::<i32>().add(quad).read_unaligned();
+            _mm512_dpbusd_epi32(sums, weights, _mm512_set1_epi32(quants))
+        }
+    }
+    #[inline(always)]
+    unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
+        unsafe { _mm512_cvtepi32_ps(sums) }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u16) -> Self::V {
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+    #[inline(never)]
+    unsafe fn int8_tile<const R: usize>(p: Int8Product) {
+        // SAFETY: passed on to the caller.
+        unsafe { int8::register_tile::<Self, R>(p) }
     }
 }

@@ -1,9 +1,5 @@
 //! What the gateway tells of its work, and of the services behind it.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::atomic::Ordering;
 
 use clap::Parser;
@@ -11,7 +7,7 @@ use espalier_gateway::{Args, Config, Profiles};
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{EndCounts, GenerationRequest, RoundCounts, Slots, SystemStatus, pb};
 use espalier_speculation::StopStrings;
-use support::*;
+use crate::support::*;
 use tonic::transport::Endpoint;
 
 /// Asks for the status until it is as expected; fails after five seconds.

@@ -1,7 +1,5 @@
 //! Acceptance by rejection: the text has the target's distribution, whoever drafts and by whatever policy, and a run
 //! with the same seed is the same run.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,13 +1,9 @@
 //! Whatever is lost on the way, the text is the same.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::atomic::Ordering;
 
 use espalier_proto::GenerationRequest;
-use support::*;
+use crate::support::*;
 use tonic::Code;
 
 fn breaks_after(toy: &Toy, rounds: usize) {

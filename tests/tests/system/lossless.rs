@@ -1,7 +1,5 @@
 //! Promise 1: the text is the target's own, to the byte, whoever drafts, by whatever policy, at any temperature, with any
 //! number of threads, alone or among others.
-#![allow(clippy::unwrap_used)]
-
 use espalier_client::{Answer, Client};
 use espalier_proto::{GenerationRequest, SpeculationSummary};
 use espalier_tests::{Oracle, answer, client, prompts, request, sampling, start};

@@ -1,16 +1,12 @@
 //! Services come and go; each takes its share of the sequences, and sessions stay where they were.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use espalier_gateway::{Config, Resolver};
 use espalier_proto::{GenerationRequest, Prompt, pb};
-use support::*;
+use crate::support::*;
 
 /// A name, and whom it stands for.
 #[derive(Clone, Default)]

@@ -1,7 +1,5 @@
 //! Drafters of every kind, trained here for `small`: the text is the target's own whoever drafts, and a drafter that was
 //! made for one target serves no other.
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;

@@ -1,6 +1,4 @@
 //! Promise 2: losing a drafter or a verifier changes latency, never text.
-#![allow(clippy::unwrap_used)]
-
 use std::num::NonZeroUsize;
 
 use espalier_client::{Answer, Client};

@@ -1,15 +1,11 @@
 //! Who is let in when there are more requests than slots, and what a client that does not read can hold.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use espalier_gateway::{Config, Gateway, Occupancy};
 use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, pb};
-use support::*;
+use crate::support::*;
 use tokio::task::JoinSet;
 use tonic::{Code, Request, Status, Streaming};
 

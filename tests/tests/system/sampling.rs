@@ -1,7 +1,5 @@
 //! Every sampling parameter through all services: the text stays the target's own, logprobs are the same whoever drafts,
 //! and stop strings cut exactly.
-#![allow(clippy::unwrap_used)]
-
 use espalier_client::Client;
 use espalier_proto::{GeneratedToken, GenerationRequest};
 use espalier_speculation::{FinishReason, Penalties, Sampling, Shaping, StopStrings, Token};

@@ -1,6 +1,4 @@
 //! Predictors of acceptance end chains, and never change a text.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroUsize;

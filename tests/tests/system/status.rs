@@ -1,6 +1,4 @@
 //! What services tell of their work is what they did: the shipped models over gRPC.
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use espalier_client::{Answer, Client};

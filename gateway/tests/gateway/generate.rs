@@ -1,15 +1,11 @@
 //! What a client gets when all goes well.
 
-#![allow(clippy::unwrap_used)]
-
-mod support;
-
 use std::time::Duration;
 
 use espalier_gateway::{Config, Profiles};
 use espalier_proto::{GenerationRequest, Message, Prompt, TargetCard, pb};
 use espalier_speculation::{FinishReason, Sampling, StopStrings};
-use support::*;
+use crate::support::*;
 use tonic::{Code, Request};
 
 #[tokio::test]

@@ -1,0 +1,11 @@
+//! The gateway over gRPC, between a client and toys that play verifiers and drafters.
+
+#![allow(clippy::unwrap_used)]
+
+mod admission;
+mod bad_input;
+mod discovery;
+mod failover;
+mod generate;
+mod status;
+mod support;

@@ -1,0 +1,12 @@
+//! The whole system over gRPC, with real models. One program, as it takes a while to link.
+
+#![allow(clippy::unwrap_used)]
+
+mod drafters;
+mod failover;
+mod lossless;
+mod overload;
+mod predictors;
+mod rejection;
+mod sampling;
+mod status;
