@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use espalier_command::{Verdict, report};
 use espalier_local::{DEFAULT_TARGETS, SystemArgs, checkpoint};
-use espalier_model::{Checkpoint, Decoder, LoadOptions, ModelError, WeightFormat, Workspace};
+use espalier_model::{Arithmetic, Checkpoint, Decoder, LoadOptions, ModelError, WeightFormat, Workspace};
 use serde::Serialize;
 
 use self::pass::{CONTEXT, PASSES, cache, pass, tree};
@@ -78,14 +78,23 @@ pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchE
     print_machine(&machine, args.json);
     for target in &args.targets {
         let checkpoint = Checkpoint::open(checkpoint(target, system)?)?;
-        for format in [WeightFormat::Stored, WeightFormat::F32] {
-            let decoder = Decoder::load(&checkpoint, &LoadOptions { format, ..LoadOptions::default() })?;
-            let weights = if format == WeightFormat::F32 { "f32" } else { "as stored" };
+        for (weights, options) in ways() {
+            let decoder = Decoder::load(&checkpoint, &options)?;
             let measured = Measured { target: target.clone(), weights, ..measure(&decoder, &mut work, &machine)? };
             print(&measured, args.json);
         }
     }
     Ok(Verdict::Good)
+}
+
+/// How weights are held and multiplied, and what that is called.
+fn ways() -> [(&'static str, LoadOptions); 3] {
+    let stored = LoadOptions::default();
+    [
+        ("as stored, in f32 arithmetic", stored),
+        ("in f32, in f32 arithmetic", LoadOptions { format: WeightFormat::F32, ..stored }),
+        ("in 8 bits, in int8 arithmetic", LoadOptions { arithmetic: Arithmetic::Int8, ..stored }),
+    ]
 }
 
 impl Machine {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::*;
 use espalier_gateway::{Config, Gateway, Occupancy};
 use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, pb};
-use crate::support::*;
 use tokio::task::JoinSet;
 use tonic::{Code, Request, Status, Streaming};
 

@@ -1,8 +1,8 @@
 //! What cannot be served is refused, in one sentence, with the value and the limit.
 
+use crate::support::*;
 use espalier_proto::{GenerationRequest, Message, Prompt, pb};
 use espalier_speculation::{Acceptance, Penalties, Sampling, Shaping};
-use crate::support::*;
 use tonic::Code;
 
 async fn refusal(url: &str, request: GenerationRequest) -> String {

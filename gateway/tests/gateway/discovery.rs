@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::*;
 use espalier_gateway::{Config, Resolver};
 use espalier_proto::{GenerationRequest, Prompt, pb};
-use crate::support::*;
 
 /// A name, and whom it stands for.
 #[derive(Clone, Default)]

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use espalier_proto::GenerationRequest;
 use crate::support::*;
+use espalier_proto::GenerationRequest;
 use tonic::Code;
 
 fn breaks_after(toy: &Toy, rounds: usize) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::support::*;
 use espalier_gateway::{Config, Profiles};
 use espalier_proto::{GenerationRequest, Message, Prompt, TargetCard, pb};
 use espalier_speculation::{FinishReason, Sampling, StopStrings};
-use crate::support::*;
 use tonic::{Code, Request};
 
 #[tokio::test]

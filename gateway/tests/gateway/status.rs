@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::support::*;
 use clap::Parser;
 use espalier_gateway::{Args, Config, Profiles};
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{EndCounts, GenerationRequest, RoundCounts, Slots, SystemStatus, pb};
 use espalier_speculation::StopStrings;
-use crate::support::*;
 use tonic::transport::Endpoint;
 
 /// Asks for the status until it is as expected; fails after five seconds.

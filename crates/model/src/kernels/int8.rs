@@ -5,8 +5,8 @@
 //! it is computed; the outer one adds groups in their order, by one fused multiply-add each. So all instruction sets have
 //! the same bits, and a row's bits do not depend on other rows.
 //!
-//! Weights are stored with [`OFFSET`] added, as unsigned bytes: what processors multiply is an unsigned with a signed byte.
-//! The input's part of it, `OFFSET * sum of inputs`, is taken away first ([`InputGroup::offset`]).
+//! Processors multiply an unsigned with a signed byte. So either the inputs are made positive and their signs given to the
+//! weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
 use super::simd::{LANES, Simd, to_array};
 
@@ -16,10 +16,11 @@ pub(crate) const GROUP: usize = 32;
 /// Inputs of one output that lie side by side: as many products as one 32-bit sum takes at once.
 pub(crate) const QUAD: usize = 4;
 
-/// What is added to a weight of -128..=127 where it is stored.
-pub(crate) const OFFSET: i32 = 128;
+/// What makes a byte positive.
+const OFFSET: i32 = 128;
 
-/// The largest weight and input, in size: both are scaled so that the largest of a group becomes this.
+/// The largest weight and input, in size: both are scaled so that the largest of a group becomes this. Two products of this
+/// size fit 16 bits together; -128 is no weight.
 pub(crate) const LARGEST: f32 = 127.0;
 
 /// Bytes of [`LANES`] outputs for one group of inputs: a scale of 16 bits for each output, and then for each four inputs
@@ -32,17 +33,17 @@ pub(crate) const BLOCK_BYTES: usize = LANES * size_of::<u16>() + LANES * GROUP;
 pub(crate) struct InputGroup {
     /// The inputs over the scale, rounded: -127..=127.
     pub(crate) quants: [i8; GROUP],
-    /// The same for sets that multiply 16-bit numbers: of each four first those at even places, then those at odd ones.
-    pub(crate) halves: [i16; GROUP],
+    /// Their sizes.
+    pub(crate) sizes: [u8; GROUP],
     /// What the quants were divided by.
     pub(crate) scale: f32,
-    /// What the sums of products begin with, for the offset of the weights: `-OFFSET * sum of quants`.
+    /// What sums of products with weights made positive begin with: `-OFFSET * sum of quants`.
     pub(crate) offset: i32,
 }
 
 impl InputGroup {
     /// A group of zeros.
-    pub(crate) const ZERO: Self = Self { quants: [0; GROUP], halves: [0; GROUP], scale: 0.0, offset: 0 };
+    pub(crate) const ZERO: Self = Self { quants: [0; GROUP], sizes: [0; GROUP], scale: 0.0, offset: 0 };
 }
 
 /// What a product reads and writes. `x`: rows of groups, `x_stride` apart; `w`: `strips` of [`LANES`] outputs,
@@ -79,8 +80,8 @@ pub(crate) trait Int8: Simd {
     /// Rows of a register tile, at most 12.
     const INT8_ROWS: usize;
 
-    /// All lanes `x`.
-    unsafe fn splat_sum(x: i32) -> Self::Sums;
+    /// What the sums of a group of inputs begin with.
+    unsafe fn begin(x: *const InputGroup) -> Self::Sums;
     /// [`LANES`] times [`QUAD`] weights from memory.
     unsafe fn load_quads(from: *const u8) -> Self::Quads;
     /// Adds to each lane the products of its four weights with the four inputs of `x` from `quad * QUAD` on.
@@ -89,6 +90,8 @@ pub(crate) trait Int8: Simd {
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V;
     /// [`LANES`] 16-bit floats from memory.
     unsafe fn load_f16(from: *const u16) -> Self::V;
+    /// Integers of -127..=127 as bytes.
+    unsafe fn to_bytes(values: [Self::V; 2]) -> [i8; GROUP];
     /// [`register_tile`] compiled for this set, as a function of its own.
     unsafe fn int8_tile<const R: usize>(p: Int8Product);
 }
@@ -104,9 +107,9 @@ pub(crate) unsafe fn register_tile<S: Int8, const R: usize>(p: Int8Product) {
                 S::prefetch(block.wrapping_add(PREFETCH_BYTES + line * CACHE_LINE));
             }
             let x = p.x.add(group);
-            let mut sums = [S::splat_sum(0); R];
+            let mut sums = [S::begin(x); R];
             for (r, sum) in sums.iter_mut().enumerate() {
-                *sum = S::splat_sum((*x.add(r * p.x_stride)).offset);
+                *sum = S::begin(x.add(r * p.x_stride));
             }
             let quants = block.add(LANES * size_of::<u16>());
             for quad in 0..GROUP / QUAD {
@@ -175,36 +178,53 @@ pub(crate) unsafe fn product<S: Int8>(p: Int8Product) {
 /// be divided by becomes zeros.
 #[inline(always)]
 pub(crate) unsafe fn quantize<S: Int8>(row: &[f32], out: &mut [InputGroup]) {
-    for (chunk, group) in row.chunks(GROUP).zip(out) {
-        let mut values = [0.0; GROUP];
-        values[..chunk.len()].copy_from_slice(chunk);
-        // SAFETY: both halves of the group are whole vectors.
-        unsafe {
-            let halves = [S::load(values.as_ptr()), S::load(values.as_ptr().add(LANES))];
-            let zero = S::splat(0.0);
-            let sizes = halves.map(|half| S::max(half, S::sub(zero, half)));
-            let largest = to_array::<S>(S::max(sizes[0], sizes[1])).into_iter().fold(0.0, f32::max);
-            let factor = if largest > SMALLEST { LARGEST / largest } else { 0.0 };
-            for (half, values) in halves.into_iter().zip(values.chunks_exact_mut(LANES)) {
-                S::store(values.as_mut_ptr(), S::round(S::mul(half, S::splat(factor))));
-            }
-            group.scale = largest / LARGEST;
-        }
-        let mut sum = 0;
-        for (i, value) in values.into_iter().enumerate() {
-            let quant = value as i8;
-            group.quants[i] = quant;
-            group.halves[halves_place(i)] = quant.into();
-            sum += i32::from(quant);
-        }
-        group.offset = -OFFSET * sum;
+    let (whole, rest) = row.as_chunks::<GROUP>();
+    for (values, group) in whole.iter().zip(&mut *out) {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe { quantize_group::<S>(values, group) };
     }
+    if let Some(group) = out.get_mut(whole.len()).filter(|_| !rest.is_empty()) {
+        let mut values = [0.0; GROUP];
+        values[..rest.len()].copy_from_slice(rest);
+        // SAFETY: as above.
+        unsafe { quantize_group::<S>(&values, group) };
+    }
+}
+
+#[inline(always)]
+unsafe fn quantize_group<S: Int8>(values: &[f32; GROUP], group: &mut InputGroup) {
+    // SAFETY: both halves of the group are whole vectors.
+    unsafe {
+        let [first, second] = [S::load(values.as_ptr()), S::load(values.as_ptr().add(LANES))];
+        let zero = S::splat(0.0);
+        let sizes = S::max(S::max(first, S::sub(zero, first)), S::max(second, S::sub(zero, second)));
+        let largest = largest::<S>(sizes);
+        let factor = S::splat(if largest > SMALLEST { LARGEST / largest } else { 0.0 });
+        group.scale = largest / LARGEST;
+        group.quants = S::to_bytes([S::round(S::mul(first, factor)), S::round(S::mul(second, factor))]);
+    }
+    let mut sum = 0;
+    for (quant, size) in group.quants.iter().zip(&mut group.sizes) {
+        *size = quant.unsigned_abs();
+        sum += i32::from(*quant);
+    }
+    group.offset = -OFFSET * sum;
+}
+
+/// The largest of all lanes.
+#[inline(always)]
+unsafe fn largest<S: Simd>(v: S::V) -> f32 {
+    // SAFETY: the caller vouches for the instruction set.
+    let mut lanes = unsafe { to_array::<S>(v) };
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = if lanes[i] > lanes[i + half] { lanes[i] } else { lanes[i + half] };
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
 
 /// Below this a number is no divisor: what it gives could be infinite.
 const SMALLEST: f32 = f32::MIN_POSITIVE * LARGEST;
-
-/// Where input `i` lies among [`InputGroup::halves`].
-fn halves_place(i: usize) -> usize {
-    i / QUAD * QUAD + i % 2 * 2 + i / 2 % 2
-}

@@ -12,7 +12,7 @@ mod tile;
 mod x86;
 
 pub(crate) use elementwise::CHAINS;
-pub(crate) use int8::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LARGEST, OFFSET, QUAD};
+pub(crate) use int8::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LARGEST, QUAD};
 use portable::Portable;
 pub(crate) use simd::{LANES, Product};
 #[cfg(target_arch = "x86_64")]

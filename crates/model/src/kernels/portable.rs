@@ -1,6 +1,6 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
-use super::int8::{self, InputGroup, Int8, Int8Product, QUAD};
+use super::int8::{self, GROUP, InputGroup, Int8, Int8Product, QUAD};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
@@ -87,12 +87,12 @@ impl Simd for Portable {
 
 impl Int8 for Portable {
     type Sums = [i32; LANES];
-    type Quads = [[u8; QUAD]; LANES];
+    type Quads = [[i8; QUAD]; LANES];
     const INT8_ROWS: usize = 4;
 
     #[inline(always)]
-    unsafe fn splat_sum(x: i32) -> Self::Sums {
-        [x; LANES]
+    unsafe fn begin(_: *const InputGroup) -> Self::Sums {
+        [0; LANES]
     }
     #[inline(always)]
     unsafe fn load_quads(from: *const u8) -> Self::Quads {
@@ -117,6 +117,10 @@ impl Int8 for Portable {
         // SAFETY: the caller gives LANES readable elements.
         let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
         bits.map(|bits| half::f16::from_bits(bits).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
+        std::array::from_fn(|i| if i < LANES { first[i] as i8 } else { second[i - LANES] as i8 })
     }
     #[inline(never)]
     unsafe fn int8_tile<const R: usize>(p: Int8Product) {

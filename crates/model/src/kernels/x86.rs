@@ -4,9 +4,10 @@
 // and pointers hold what the trait asks for.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
+use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::int8::{self, InputGroup, Int8, Int8Product, QUAD};
+use super::int8::{self, GROUP, InputGroup, Int8, Int8Product, QUAD};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
@@ -186,41 +187,40 @@ impl Simd for Avx2 {
     }
 }
 
+/// The same, computed here: else the compiler first computes the products of a whole group, which registers cannot hold.
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn now(mut sums: __m256i) -> __m256i {
+    unsafe { asm!("/* {} */", inout(ymm_reg) sums, options(pure, nomem, nostack, preserves_flags)) };
+    sums
+}
+
 impl Int8 for Avx2 {
     type Sums = [__m256i; 2];
-    // For outputs 0..8 and 8..16, as 16-bit numbers: the weights at even places of each four, and those at odd ones.
-    type Quads = [[__m256i; 2]; 2];
-    // 16 registers: 4 x 2 sums, 4 of weights, 2 of inputs and one for their products.
+    type Quads = [__m256i; 2];
+    // 16 registers: 4 x 2 sums, 2 of weights, 2 of inputs, one of ones and one for products.
     const INT8_ROWS: usize = 4;
 
     #[inline(always)]
-    unsafe fn splat_sum(x: i32) -> Self::Sums {
-        unsafe { [_mm256_set1_epi32(x); 2] }
+    unsafe fn begin(_: *const InputGroup) -> Self::Sums {
+        unsafe { [_mm256_setzero_si256(); 2] }
     }
     #[inline(always)]
     unsafe fn load_quads(from: *const u8) -> Self::Quads {
-        unsafe {
-            let even = _mm256_set1_epi16(0xFF);
-            let (low, high) = (_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8 * QUAD).cast()));
-            [
-                [_mm256_and_si256(low, even), _mm256_srli_epi16::<8>(low)],
-                [_mm256_and_si256(high, even), _mm256_srli_epi16::<8>(high)],
-            ]
-        }
+        unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8 * QUAD).cast())] }
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
         unsafe {
-            let pairs = (&raw const (*x).halves).cast::<i32>().add(quad * 2);
-            let [even, odd] = [_mm256_set1_epi32(*pairs), _mm256_set1_epi32(*pairs.add(1))];
-            let [[low_even, low_odd], [high_even, high_odd]] = weights;
-            let [low, high] = sums;
-            let low = _mm256_add_epi32(low, _mm256_madd_epi16(low_even, even));
-            let high = _mm256_add_epi32(high, _mm256_madd_epi16(high_even, even));
-            [
-                _mm256_add_epi32(low, _mm256_madd_epi16(low_odd, odd)),
-                _mm256_add_epi32(high, _mm256_madd_epi16(high_odd, odd)),
-            ]
+            let quants = _mm256_set1_epi32((&raw const (*x).quants).cast::<i32>().add(quad).read());
+            let sizes = _mm256_set1_epi32((&raw const (*x).sizes).cast::<i32>().add(quad).read());
+            // Pairs of products in 16 bits each, then pairs of pairs in 32.
+            let low = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[0], quants));
+            let high = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[1], quants));
+            let ones = _mm256_set1_epi16(1);
+            let low = _mm256_add_epi32(sums[0], _mm256_madd_epi16(low, ones));
+            let high = _mm256_add_epi32(sums[1], _mm256_madd_epi16(high, ones));
+            [now(low), now(high)]
         }
     }
     #[inline(always)]
@@ -232,6 +232,19 @@ impl Int8 for Avx2 {
         unsafe {
             let [low, high] = [_mm_loadu_si128(from.cast()), _mm_loadu_si128(from.add(8).cast())];
             [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
+        }
+    }
+    #[inline(always)]
+    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
+        unsafe {
+            let first = _mm256_packs_epi32(_mm256_cvtps_epi32(first[0]), _mm256_cvtps_epi32(first[1]));
+            let second = _mm256_packs_epi32(_mm256_cvtps_epi32(second[0]), _mm256_cvtps_epi32(second[1]));
+            // Packing takes the halves of registers apart: fours of bytes from the low ones come first.
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order);
+            let mut quants = [0; GROUP];
+            _mm256_storeu_si256(quants.as_mut_ptr().cast(), bytes);
+            quants
         }
     }
     #[target_feature(enable = "avx2,fma,f16c")]
@@ -249,12 +262,13 @@ impl Int8 for Avx512 {
     const INT8_ROWS: usize = 12;
 
     #[inline(always)]
-    unsafe fn splat_sum(x: i32) -> Self::Sums {
-        unsafe { _mm512_set1_epi32(x) }
+    unsafe fn begin(x: *const InputGroup) -> Self::Sums {
+        unsafe { _mm512_set1_epi32((*x).offset) }
     }
     #[inline(always)]
     unsafe fn load_quads(from: *const u8) -> Self::Quads {
-        unsafe { _mm512_loadu_si512(from.cast()) }
+        // 128 more: flipping the sign's bit.
+        unsafe { _mm512_xor_si512(_mm512_loadu_si512(from.cast()), _mm512_set1_epi8(i8::MIN)) }
     }
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
@@ -270,6 +284,16 @@ impl Int8 for Avx512 {
     #[inline(always)]
     unsafe fn load_f16(from: *const u16) -> Self::V {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
+        unsafe {
+            let mut quants = [0; GROUP];
+            let to = quants.as_mut_ptr().cast::<__m128i>();
+            _mm_storeu_si128(to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(first)));
+            _mm_storeu_si128(to.add(1), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(second)));
+            quants
+        }
     }
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
     #[inline(never)]

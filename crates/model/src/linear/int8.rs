@@ -8,7 +8,7 @@ use half::f16;
 use super::PANEL;
 use crate::arena::{Arena, Slab};
 use crate::error::ModelError;
-use crate::kernels::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LANES, LARGEST, OFFSET, QUAD};
+use crate::kernels::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LANES, LARGEST, QUAD};
 
 /// A packed matrix of 8-bit weights.
 pub(super) struct Int8Panels {
@@ -113,8 +113,7 @@ impl Block<&mut [u8]> {
     fn set(&mut self, lane: usize, WeightGroup { scale, quants }: WeightGroup) {
         self.0[scale_place(lane)].copy_from_slice(&scale.to_bits().to_ne_bytes());
         for (input, quant) in quants.into_iter().enumerate() {
-            // From 0 to 255.
-            self.0[quant_place(lane, input)] = (i32::from(quant) + OFFSET) as u8;
+            self.0[quant_place(lane, input)] = quant.cast_unsigned();
         }
     }
 }
@@ -123,7 +122,7 @@ impl Block<&[u8]> {
     fn get(&self, lane: usize) -> WeightGroup {
         let scale =
             self.0[scale_place(lane)].try_into().map_or(f16::ZERO, |bytes| f16::from_bits(u16::from_ne_bytes(bytes)));
-        let quants = std::array::from_fn(|input| (i32::from(self.0[quant_place(lane, input)]) - OFFSET) as i8);
+        let quants = std::array::from_fn(|input| self.0[quant_place(lane, input)].cast_signed());
         WeightGroup { scale, quants }
     }
 }
@@ -217,10 +216,7 @@ mod tests {
             assert_eq!(sums(0.0), [0.0; 3], "{}", kernels.name);
             assert_eq!(sums(f32::MIN_POSITIVE), [0.0; 3], "{}", kernels.name);
             let [ones, small, none] = sums(-3.0)[..] else { panic!("three outputs") };
-            assert!(
-                (ones - 192.0).abs() < 0.1 && (small / -0.192 - 1.0).abs() < 0.02 && none == 0.0,
-                "{ones} {small}"
-            );
+            assert!((ones - 192.0).abs() < 0.1 && (small / -0.192 - 1.0).abs() < 0.02 && none == 0.0, "{ones} {small}");
             assert!(sums(1e36)[0] < -6e37);
         }
     }
@@ -236,6 +232,38 @@ mod tests {
                 let largest = given.iter().take(found.len()).fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
                 let off = found.iter().zip(given).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
                 assert!(off <= largest * (0.51 / LARGEST), "output {output}, group {group}: {off} of {largest}");
+            }
+        }
+    }
+
+    #[test]
+    #[ignore]
+    fn speed() {
+        let sizes = Sizes { rows: 16, inputs: 1024, outputs: 256 };
+        let weights = noise(sizes.inputs * sizes.outputs, 2);
+        let linear = packed(&sizes, &weights);
+        for kernels in Kernels::available() {
+            for rows in [1, 2, 3, 4, 8, 16] {
+                let x = noise(rows * sizes.inputs, 1);
+                let (mut best, mut q) = (f64::MAX, f64::MAX);
+                let (mut pool, mut rounded) = (Pool::new(1), Vec::new());
+                for _ in 0..200 {
+                    let begun = std::time::Instant::now();
+                    linear.forward(Compute { pool: &mut pool, kernels, rounded: &mut rounded }, &x, &|_, _, v| {
+                        std::hint::black_box(v);
+                    });
+                    best = best.min(begun.elapsed().as_secs_f64());
+                    let begun = std::time::Instant::now();
+                    super::super::round_rows(&mut pool, kernels, &x, rows, &mut rounded);
+                    q = q.min(begun.elapsed().as_secs_f64());
+                }
+                let macs = (rows * sizes.inputs * sizes.outputs) as f64;
+                eprintln!(
+                    "{} {rows}: {:.1} GMAC/s, rounding {:.2} us/row of 1024",
+                    kernels.name,
+                    macs / (best - q) / 1e9,
+                    q * 1e6 / rows as f64
+                );
             }
         }
     }
