@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
+use espalier_model::Arithmetic;
 use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
@@ -58,6 +59,9 @@ pub struct Args {
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
     #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
+    /// What matrices are multiplied in: `f32`, or `int8` with weights and inputs rounded to 8 bits.
+    #[arg(long, env = "ESPALIER_DRAFTER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
+    pub compute: Arithmetic,
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -110,6 +114,8 @@ pub struct Config {
     pub shares: Vec<TargetShare>,
     /// The budget for keys and values; what suits model and machine when none.
     pub kv_memory: Option<Bytes>,
+    /// What matrices are multiplied in.
+    pub arithmetic: Arithmetic,
 }
 
 impl Config {
@@ -131,6 +137,7 @@ impl Config {
             sequences_max: Self::SEQUENCES_MAX,
             shares: Vec::new(),
             kv_memory: None,
+            arithmetic: Arithmetic::default(),
         }
     }
 
@@ -154,6 +161,7 @@ impl Config {
                 sequences_max: args.sequences_max,
                 shares,
                 kv_memory: args.kv_memory,
+                arithmetic: args.compute,
                 ..Self::new(args.model.clone(), layers?, args.threads)
             })
         })

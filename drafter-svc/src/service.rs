@@ -85,7 +85,7 @@ impl Drafter {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self, DrafterError> {
         let tokenizer = Tokenizer::open(&config.model)?;
-        let options = LoadOptions { layers: config.layers, ..LoadOptions::default() };
+        let options = LoadOptions { layers: config.layers, arithmetic: config.arithmetic, ..LoadOptions::default() };
         let folders = DraftFolder { dir: &config.model, target: config.target_model.as_deref() };
         let model = Arc::new(DraftModel::open_with_progress(folders, &options, progress)?);
         let card = describe(config, &model, &tokenizer);
@@ -270,6 +270,7 @@ fn describe(config: &Config, model: &DraftModel, tokenizer: &Tokenizer) -> Draft
             tapped_layer: kind.tapped_layer(),
         }),
         exits: model.exits().len(),
+        arithmetic: decoder.arithmetic().to_string(),
     }
 }
 

@@ -181,11 +181,12 @@ pub(crate) struct TargetInfo {
 }
 
 impl TargetInfo {
-    /// Whether a sequence of another verifier may go on here: equal weights and an equal tokenizer give an equal text.
+    /// Whether a sequence of another verifier may go on here: equal weights in equal arithmetic and an equal tokenizer give an
+    /// equal text.
     pub(crate) fn stands_in_for(&self, other: &VerifierCard) -> bool {
         let card = &self.card;
         card.name == other.name
-            && card.model.fingerprint == other.model.fingerprint
+            && card.model.is_same_as(&other.model)
             && card.vocabulary.fingerprint == other.vocabulary.fingerprint
     }
 }

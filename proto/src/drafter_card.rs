@@ -4,7 +4,7 @@ use crate::common::{Vocabulary, at_least_one, check_text, wire_count};
 use crate::error::WireError;
 use crate::pb;
 use crate::sequence::SequenceBounds;
-use crate::verifier_card::{MODEL_NAME_BYTES_MAX, VerifierCard, check_fingerprint};
+use crate::verifier_card::{MODEL_NAME_BYTES_MAX, VerifierCard, check_arithmetic, check_fingerprint};
 
 /// A draft model, as its service describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct DrafterCard {
     pub only_target: Option<OnlyTarget>,
     /// After how many of its layers it may answer, the last included; at least 1.
     pub exits: usize,
+    /// What its products are computed in, like `f32` or `int8`.
+    pub arithmetic: String,
 }
 
 /// What a drafter that was made for one target knows of it.
@@ -60,6 +62,7 @@ impl From<DrafterCard> for pb::DescribeDrafterResponse {
             context: wire_count(card.context),
             only_target: card.only_target.map(Into::into),
             exits: wire_count(card.exits),
+            arithmetic: card.arithmetic,
         }
     }
 }
@@ -70,6 +73,7 @@ impl TryFrom<pb::DescribeDrafterResponse> for DrafterCard {
     fn try_from(wire: pb::DescribeDrafterResponse) -> Result<Self, WireError> {
         check_text("name", &wire.name, MODEL_NAME_BYTES_MAX)?;
         check_text("kind", &wire.kind, MODEL_NAME_BYTES_MAX)?;
+        check_arithmetic("arithmetic", &wire.arithmetic)?;
         Ok(Self {
             name: wire.name,
             vocabulary: wire.vocabulary.try_into()?,
@@ -78,6 +82,7 @@ impl TryFrom<pb::DescribeDrafterResponse> for DrafterCard {
             context: at_least_one("context", wire.context)?,
             only_target: wire.only_target.map(OnlyTarget::try_from).transpose()?,
             exits: at_least_one("exits", wire.exits)?,
+            arithmetic: wire.arithmetic,
         })
     }
 }
@@ -122,6 +127,7 @@ mod tests {
             context: 2048,
             only_target,
             exits: 3,
+            arithmetic: "f32".to_owned(),
         }
     }
 

@@ -15,6 +15,9 @@ pub(crate) const MODEL_NAME_BYTES_MAX: usize = 128;
 /// The longest fingerprint of a model, in bytes.
 const FINGERPRINT_BYTES_MAX: usize = 128;
 
+/// The longest name of an arithmetic, in bytes.
+const ARITHMETIC_BYTES_MAX: usize = 16;
+
 /// End tokens and cost points that a card may list.
 const CARD_LIST_MAX: usize = 64;
 
@@ -48,6 +51,15 @@ pub struct Model {
     pub layers: usize,
     /// The width of its hidden states.
     pub hidden_size: usize,
+    /// What its products are computed in, like `f32` or `int8`.
+    pub arithmetic: String,
+}
+
+impl Model {
+    /// Whether it says the same as another, to the bit.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint && self.arithmetic == other.arithmetic
+    }
 }
 
 /// The cost of a forward pass over so many rows.
@@ -110,7 +122,7 @@ fn read_cost(wire: pb::MeasuredCost) -> Result<RowCost, WireError> {
 impl From<Model> for pb::Model {
     fn from(model: Model) -> Self {
         let (layers, hidden_size) = (wire_count(model.layers), wire_count(model.hidden_size));
-        Self { fingerprint: model.fingerprint, layers, hidden_size }
+        Self { fingerprint: model.fingerprint, layers, hidden_size, arithmetic: model.arithmetic }
     }
 }
 
@@ -119,12 +131,19 @@ impl TryFrom<pb::Model> for Model {
 
     fn try_from(wire: pb::Model) -> Result<Self, WireError> {
         check_fingerprint("model.fingerprint", &wire.fingerprint)?;
+        check_arithmetic("model.arithmetic", &wire.arithmetic)?;
         Ok(Self {
             layers: at_least_one("model.layers", wire.layers)?,
             hidden_size: at_least_one("model.hidden_size", wire.hidden_size)?,
             fingerprint: wire.fingerprint,
+            arithmetic: wire.arithmetic,
         })
     }
+}
+
+/// Checks that a text may be the name of an arithmetic.
+pub(crate) fn check_arithmetic(field: &'static str, text: &str) -> Result<(), WireError> {
+    check_text(field, text, ARITHMETIC_BYTES_MAX)
 }
 
 /// Checks that a text may be the fingerprint of a model.
@@ -148,8 +167,16 @@ pub(crate) mod tests {
             sequences_max: 8,
             end_tokens: vec![2],
             costs: vec![RowCost { rows: 1, time: Duration::from_micros(900) }],
-            model: Model { fingerprint: "m".to_owned(), layers: 8, hidden_size: 2 },
+            model: Model { fingerprint: "m".to_owned(), layers: 8, hidden_size: 2, arithmetic: "f32".to_owned() },
         }
+    }
+
+    #[test]
+    fn another_arithmetic_is_another_model() {
+        let model = || card().model;
+        assert!(model().is_same_as(&Model { layers: 9, ..model() }));
+        assert!(!model().is_same_as(&Model { arithmetic: "int8".to_owned(), ..model() }));
+        assert!(!model().is_same_as(&Model { fingerprint: "n".to_owned(), ..model() }));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
 use espalier_local::{ANY_PORT, Address, GatewayConfig, Plan, Profiles, Role, System};
+use espalier_model::Arithmetic;
 use espalier_proto::{GenerationRequest, Prompt};
 use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
@@ -43,6 +44,12 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
         requests_max: GatewayConfig::REQUESTS_MAX,
         queued_max: GatewayConfig::QUEUED_MAX,
     }
+}
+
+/// The same with targets that compute in an arithmetic.
+pub fn plan_in(arithmetic: Arithmetic, plan: Plan) -> Plan {
+    let verifiers = plan.verifiers.into_iter().map(|(config, address)| (config.with_arithmetic(arithmetic), address));
+    Plan { verifiers: verifiers.collect(), ..plan }
 }
 
 /// A running system of [`plan`].

@@ -1,6 +1,6 @@
 //! Plain decoding without any service: the model, one token at a time.
 
-use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{Arithmetic, Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace};
 use espalier_speculation::{Sampler, Sampling, Token};
 
 use crate::model;
@@ -12,10 +12,11 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Loads a shipped model.
-    pub fn load(name: &str) -> Self {
+    /// Loads a shipped model, to compute in an arithmetic.
+    pub fn load(name: &str, arithmetic: Arithmetic) -> Self {
         let checkpoint = Checkpoint::open(model(name)).unwrap();
-        Self { decoder: Decoder::load(&checkpoint, &LoadOptions::default()).unwrap(), work: Workspace::new(1) }
+        let options = LoadOptions { arithmetic, ..LoadOptions::default() };
+        Self { decoder: Decoder::load(&checkpoint, &options).unwrap(), work: Workspace::new(1) }
     }
 
     /// What the target says after `prompt`: one forward pass and one decision for each token.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use espalier_model::Arithmetic;
 use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
@@ -43,6 +44,10 @@ pub struct Args {
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare
     #[arg(long, env = "ESPALIER_VERIFIER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
+    /// What matrices are multiplied in: `f32`, or `int8` with weights and inputs rounded to 8 bits. Replicas that shall take
+    /// over from each other need the same
+    #[arg(long, env = "ESPALIER_VERIFIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
+    pub compute: Arithmetic,
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -82,6 +87,8 @@ pub struct Config {
     pub(crate) tree_nodes_max: usize,
     /// The budget for keys and values; what suits model and machine when none.
     pub(crate) kv_memory: Option<Bytes>,
+    /// What matrices are multiplied in.
+    pub(crate) arithmetic: Arithmetic,
 }
 
 impl Config {
@@ -109,6 +116,7 @@ impl Config {
                 sequences_max: sequences_max?,
                 tree_nodes_max: tree_nodes_max?,
                 kv_memory: args.kv_memory,
+                arithmetic: args.compute,
             })
         })
     }
@@ -123,7 +131,15 @@ impl Config {
         let threads = faults.sift(in_range("threads", threads, THREADS_LIMIT));
         let (sequences_max, tree_nodes_max) = (Self::SEQUENCES_MAX, Self::TREE_NODES_MAX);
         faults.finish(|| {
-            Some(Self { model, name: name?, threads: threads?, sequences_max, tree_nodes_max, kv_memory: None })
+            Some(Self {
+                model,
+                name: name?,
+                threads: threads?,
+                sequences_max,
+                tree_nodes_max,
+                kv_memory: None,
+                arithmetic: Arithmetic::default(),
+            })
         })
     }
 
@@ -144,6 +160,12 @@ impl Config {
     #[must_use]
     pub fn with_kv_memory(self, budget: Option<Bytes>) -> Self {
         Self { kv_memory: budget, ..self }
+    }
+
+    /// The same with matrices multiplied in another arithmetic.
+    #[must_use]
+    pub fn with_arithmetic(self, arithmetic: Arithmetic) -> Self {
+        Self { arithmetic, ..self }
     }
 
     /// The target's name.

@@ -69,7 +69,8 @@ impl Target {
         if tokens > vocab {
             return Err(LoadError::Vocabulary { tokens, vocab });
         }
-        let decoder = Decoder::load_with_progress(&checkpoint, &LoadOptions::default(), progress)?;
+        let options = LoadOptions { arithmetic: config.arithmetic, ..LoadOptions::default() };
+        let decoder = Decoder::load_with_progress(&checkpoint, &options, progress)?;
         let mut work = Workspace::of_team(team);
         let measured = decoder.measure_passes(&mut work)?;
         let card = VerifierCard {
@@ -84,6 +85,7 @@ impl Target {
                 fingerprint: fingerprint(&config.model)?,
                 layers: decoder.layers(),
                 hidden_size: decoder.config().hidden,
+                arithmetic: decoder.arithmetic().to_string(),
             },
         };
         let longest = Bytes(decoder.context_bytes());

@@ -10,6 +10,7 @@ use crate::error::BenchError;
 use crate::kernels::{self, Kernels};
 use crate::load::{self, Load};
 use crate::perf::{self, Perf};
+use crate::perplexity::{self, Perplexity};
 use crate::policies::{self, Policies};
 use crate::soak::{self, Soak};
 
@@ -19,6 +20,8 @@ pub enum Bench {
     /// One forward pass over 1 to 32 tokens, next to what the machine allows at best; and eight sequences in one pass, next to
     /// eight passes.
     Kernels(Kernels),
+    /// What an arithmetic does to a model's predictions: perplexity, and how often the same token is the most probable.
+    Perplexity(Perplexity),
     /// Plain and speculative decoding, prompt by prompt in one run, through gRPC.
     Decode(Decode),
     /// Every drafter under every policy next to plain decoding, prompt by prompt in one run, through gRPC.
@@ -51,6 +54,7 @@ pub enum Bench {
 pub async fn run(system: &SystemArgs, bench: &Bench) -> Result<Verdict, BenchError> {
     match bench {
         Bench::Kernels(args) => kernels::run(system, args),
+        Bench::Perplexity(args) => perplexity::run(system, args),
         Bench::Decode(args) => decode::run(system, args).await,
         Bench::Policies(args) => policies::run(system, args).await,
         Bench::Calibration(args) => calibration::run(system, args),

@@ -39,11 +39,22 @@ struct Line {
     prompt: Option<String>,
     question: Option<String>,
     turns: Option<Vec<String>>,
+    answer: Option<String>,
+}
+
+/// A prompt, and its answer where the file has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// What is asked.
+    pub prompt: String,
+    /// What was answered by whoever wrote the file.
+    pub answer: Option<String>,
 }
 
 impl Line {
-    fn prompt(self) -> Option<String> {
-        self.prompt.or(self.question).or_else(|| self.turns?.into_iter().next())
+    fn task(self) -> Option<Task> {
+        let prompt = self.prompt.or(self.question).or_else(|| self.turns?.into_iter().next())?;
+        Some(Task { prompt, answer: self.answer })
     }
 }
 
@@ -52,33 +63,41 @@ impl Line {
 /// # Errors
 /// A file that cannot be read, and the first line that holds no prompt, by its number.
 pub fn read(path: &Path, limit: Option<usize>) -> Result<Vec<String>, CommandError> {
+    Ok(read_tasks(path, limit)?.into_iter().map(|task| task.prompt).collect())
+}
+
+/// The first `limit` prompts of a file, with their answers.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_tasks(path: &Path, limit: Option<usize>) -> Result<Vec<Task>, CommandError> {
     let unreadable = |source| CommandError::Read { path: path.to_owned(), source };
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
-    let mut prompts = Vec::new();
+    let mut tasks = Vec::new();
     for line in 1.. {
         let mut text = String::new();
         let read = file.by_ref().take(LINE_BYTES_MAX).read_line(&mut text).map_err(unreadable)?;
-        if read == 0 || limit.is_some_and(|limit| prompts.len() >= limit) {
+        if read == 0 || limit.is_some_and(|limit| tasks.len() >= limit) {
             break;
         }
         if text.trim().is_empty() {
             continue;
         }
         let wrong = |what| CommandError::Prompt { path: path.to_owned(), line, what };
-        prompts.push(parse(&text).map_err(wrong)?);
+        tasks.push(parse(&text).map_err(wrong)?);
     }
-    if prompts.is_empty() {
+    if tasks.is_empty() {
         return Err(CommandError::NoPrompts { path: path.to_owned() });
     }
-    Ok(prompts)
+    Ok(tasks)
 }
 
-fn parse(text: &str) -> Result<String, String> {
+fn parse(text: &str) -> Result<Task, String> {
     if text.len() as u64 >= LINE_BYTES_MAX {
         return Err(format!("the line is longer than {LINE_BYTES_MAX} bytes"));
     }
     let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    line.prompt().ok_or_else(|| "the object has neither `prompt` nor `question` nor `turns`".to_owned())
+    line.task().ok_or_else(|| "the object has neither `prompt` nor `question` nor `turns`".to_owned())
 }
 
 #[cfg(test)]
@@ -100,6 +119,8 @@ mod tests {
             file("{\"prompt\": \"a\"}\n\n{\"question\": \"b\", \"answer\": \"x\"}\n{\"turns\": [\"c\", \"d\"]}\n");
         assert_eq!(read(file.path(), None).unwrap(), ["a", "b", "c"]);
         assert_eq!(read(file.path(), Some(2)).unwrap(), ["a", "b"]);
+        let answers = read_tasks(file.path(), None).unwrap().into_iter().map(|task| task.answer);
+        assert!(answers.eq([None, Some("x".to_owned()), None]));
     }
 
     #[test]

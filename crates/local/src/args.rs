@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use espalier_model::Arithmetic;
 use espalier_service_kit::Bytes;
 
 /// What a system that is started here is made of.
@@ -34,6 +35,12 @@ pub struct SystemArgs {
     /// when absent.
     #[arg(long, global = true, env = "ESPALIER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
+    /// What targets multiply matrices in: `f32`, or `int8` with weights and inputs rounded to 8 bits.
+    #[arg(long, global = true, env = "ESPALIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
+    pub compute: Arithmetic,
+    /// What drafters multiply matrices in; what targets do when absent.
+    #[arg(long, global = true, env = "ESPALIER_DRAFT_COMPUTE", value_name = "ARITHMETIC")]
+    pub draft_compute: Option<Arithmetic>,
 }
 
 impl SystemArgs {

@@ -42,6 +42,7 @@ pub struct Decoder {
     pub(crate) final_norm: NormLayer,
     pub(crate) head: Head,
     pub(crate) rotary: RotaryTable,
+    arithmetic: Arithmetic,
 }
 
 /// Token embeddings.
@@ -294,12 +295,18 @@ impl Decoder {
         };
         let final_norm = NormLayer::load(&raw.final_norm, config.norm)?;
         let rotary = RotaryTable::new(&config);
-        Ok(Self { config, embedding, layers, final_norm, head, rotary })
+        let arithmetic = options.arithmetic;
+        Ok(Self { config, embedding, layers, final_norm, head, rotary, arithmetic })
     }
 
     /// The model's sizes and conventions.
     pub fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// What its products are computed in.
+    pub fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
     }
 
     /// Layers loaded.

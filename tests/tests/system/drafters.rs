@@ -1,5 +1,6 @@
 //! Drafters of every kind, trained here for `small`: the text is the target's own whoever drafts, and a drafter that was
 //! made for one target serves no other.
+
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;

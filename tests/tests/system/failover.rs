@@ -1,4 +1,5 @@
 //! Promise 2: losing a drafter or a verifier changes latency, never text.
+
 use std::num::NonZeroUsize;
 
 use espalier_client::{Answer, Client};

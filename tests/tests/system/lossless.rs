@@ -1,8 +1,11 @@
 //! Promise 1: the text is the target's own, to the byte, whoever drafts, by whatever policy, at any temperature, with any
 //! number of threads, alone or among others.
+
 use espalier_client::{Answer, Client};
+use espalier_local::System;
+use espalier_model::Arithmetic;
 use espalier_proto::{GenerationRequest, SpeculationSummary};
-use espalier_tests::{Oracle, answer, client, prompts, request, sampling, start};
+use espalier_tests::{Oracle, answer, client, plan, plan_in, prompts, request, sampling, start};
 use futures::future::join_all;
 
 const TARGETS: [&str; 2] = ["small", "medium"];
@@ -37,29 +40,38 @@ const REPRODUCIBLE: [&str; 9] = [
 
 #[tokio::test]
 async fn plain_decoding_through_all_services_is_the_target_alone() {
-    let system = start(&TARGETS, None, 2).await;
-    let client = client(&system);
-    for target in TARGETS {
-        let mut oracle = Oracle::load(target);
-        for (i, (prompt, greedy)) in prompts(target).into_iter().enumerate().take(3) {
-            for sampling in [sampling(0.0, 0), sampling(0.8, i as u64)] {
-                let request = request(target, &prompt, greedy.len(), sampling.clone());
-                let plain = answer(&client, GenerationRequest { speculate: false, ..request }).await;
-                if sampling.is_greedy() {
-                    assert_eq!(plain.ids(), greedy, "{target}: as transformers decodes");
+    for (arithmetic, asked) in [(Arithmetic::F32, 3), (Arithmetic::Int8, 1)] {
+        let system = start_in(arithmetic, None, 2).await;
+        let client = client(&system);
+        for target in TARGETS {
+            let mut oracle = Oracle::load(target, arithmetic);
+            for (i, (prompt, greedy)) in prompts(target).into_iter().enumerate().take(asked) {
+                for sampling in [sampling(0.0, 0), sampling(0.8, i as u64)] {
+                    let request = request(target, &prompt, greedy.len(), sampling.clone());
+                    let plain = answer(&client, GenerationRequest { speculate: false, ..request }).await;
+                    if sampling.is_greedy() && arithmetic == Arithmetic::F32 {
+                        assert_eq!(plain.ids(), greedy, "{target}: as transformers decodes");
+                    }
+                    let alone = oracle.continuation(&prompt, greedy.len(), sampling);
+                    assert_eq!(plain.ids(), alone, "{target} in {arithmetic}");
+                    assert_eq!(plain.completion.speculation.tau, Some(1.0));
                 }
-                assert_eq!(plain.ids(), oracle.continuation(&prompt, greedy.len(), sampling), "{target}");
-                assert_eq!(plain.completion.speculation.tau, Some(1.0));
             }
         }
+        system.stop().await.unwrap();
     }
-    system.stop().await.unwrap();
+}
+
+/// Both targets, and the first `layers` layers of `small` as a drafter in f32.
+async fn start_in(arithmetic: Arithmetic, layers: Option<usize>, threads: usize) -> System {
+    let plan = plan_in(arithmetic, plan(&TARGETS, layers, threads));
+    System::start(plan, |_: &str, _, _| {}).await.unwrap()
 }
 
 /// All policies on a few prompts.
-async fn every_policy_gives_the_plain_text(layers: Option<usize>, threads: usize) {
+async fn every_policy_gives_the_plain_text(arithmetic: Arithmetic, layers: Option<usize>, threads: usize) {
     const TOKENS: usize = 24;
-    let system = start(&TARGETS, layers, threads).await;
+    let system = start_in(arithmetic, layers, threads).await;
     let client = client(&system);
     for target in TARGETS {
         for (i, (prompt, _)) in prompts(target).into_iter().enumerate().skip(3).take(2) {
@@ -69,7 +81,8 @@ async fn every_policy_gives_the_plain_text(layers: Option<usize>, threads: usize
                 for policy in POLICIES {
                     let policy = Some(policy.to_owned());
                     let drafted = answer(&client, GenerationRequest { policy, ..request.clone() }).await;
-                    let what = format!("{target}, {:?}, {threads} threads", drafted.completion.speculation);
+                    let what =
+                        format!("{target} in {arithmetic}, {:?}, {threads} threads", drafted.completion.speculation);
                     assert_eq!(drafted.ids(), plain.ids(), "{what}");
                     assert_eq!(drafted.text(), plain.text(), "{what}");
                     assert_eq!(drafted.completion.reason, plain.completion.reason, "{what}");
@@ -85,12 +98,12 @@ async fn every_policy_gives_the_plain_text(layers: Option<usize>, threads: usize
 
 #[tokio::test]
 async fn every_policy_gives_the_plain_text_on_one_thread() {
-    every_policy_gives_the_plain_text(None, 1).await;
+    every_policy_gives_the_plain_text(Arithmetic::F32, None, 1).await;
 }
 
 #[tokio::test]
-async fn every_policy_gives_the_plain_text_on_two_threads_with_a_poor_drafter() {
-    every_policy_gives_the_plain_text(Some(3), 2).await;
+async fn every_policy_gives_the_plain_text_in_bytes_on_two_threads_with_a_poor_drafter() {
+    every_policy_gives_the_plain_text(Arithmetic::Int8, Some(3), 2).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! More than there is room for: what is served is right, what is refused is refused at once, and a reader that stalls
 //! holds up nobody else.
+
 use std::time::{Duration, Instant};
 
 use espalier_client::{Answer, Client, ClientError};

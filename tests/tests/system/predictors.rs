@@ -1,4 +1,5 @@
 //! Predictors of acceptance end chains, and never change a text.
+
 use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroUsize;

@@ -1,5 +1,6 @@
 //! Acceptance by rejection: the text has the target's distribution, whoever drafts and by whatever policy, and a run
 //! with the same seed is the same run.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

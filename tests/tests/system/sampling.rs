@@ -1,6 +1,8 @@
 //! Every sampling parameter through all services: the text stays the target's own, logprobs are the same whoever drafts,
 //! and stop strings cut exactly.
+
 use espalier_client::Client;
+use espalier_model::Arithmetic;
 use espalier_proto::{GeneratedToken, GenerationRequest};
 use espalier_speculation::{FinishReason, Penalties, Sampling, Shaping, StopStrings, Token};
 use espalier_tests::{Oracle, answer, client, prompts, request, sampling, start};
@@ -24,7 +26,7 @@ async fn with_all_parameters_the_text_and_its_logprobs_are_the_target_s_whoever_
     let system = start(&TARGETS, None, 2).await;
     let client = client(&system);
     for target in TARGETS {
-        let mut oracle = Oracle::load(target);
+        let mut oracle = Oracle::load(target, Arithmetic::F32);
         for (i, (prompt, greedy)) in prompts(target).into_iter().enumerate().take(2) {
             for temperature in [0.0, 0.9] {
                 let sampling = everything(temperature, i as u64, &prompt);

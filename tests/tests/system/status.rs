@@ -1,4 +1,5 @@
 //! What services tell of their work is what they did: the shipped models over gRPC.
+
 use std::time::Duration;
 
 use espalier_client::{Answer, Client};

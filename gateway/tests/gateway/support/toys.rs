@@ -108,7 +108,12 @@ impl ToyVerifier {
             sequences_max: 8,
             end_tokens: vec![END],
             costs: vec![],
-            model: Model { fingerprint: format!("the model of {}", self.name), layers: 1, hidden_size: 1 },
+            model: Model {
+                fingerprint: format!("the model of {}", self.name),
+                layers: 1,
+                hidden_size: 1,
+                arithmetic: "f32".to_owned(),
+            },
         }
     }
 }
@@ -354,6 +359,7 @@ pub async fn drafter(name: &str, fingerprint: Option<&str>) -> Toy {
         context: CONTEXT,
         only_target: None,
         exits: 3,
+        arithmetic: "f32".to_owned(),
     };
     let service = ToyDrafter { card, life: Arc::clone(&toy.life) };
     tokio::spawn(bound.serve(DrafterServer::new(service), FILE_DESCRIPTOR_SET, toy.stopped()));
