@@ -5,26 +5,21 @@
 //! for each input, the weights of its [`PAIR`] outputs side by side. Of 8-bit weights see [`int8`].
 
 mod int8;
+mod layout;
+mod matrix;
 mod packing;
 
 use std::mem::MaybeUninit;
 
-use half::bf16;
-
-use self::int8::Int8Panels;
-use self::packing::place;
-use crate::arena::Slab;
+use self::layout::PAIR;
+use self::matrix::Panels;
 use crate::disjoint::Disjoint;
-use crate::kernels::{GROUP, InputGroup, Kernels, LANES, Product, interleave};
+use crate::kernels::{GROUP, InputGroup, Kernels, LANES, Product};
 use crate::pool::Pool;
 
+pub(crate) use self::layout::PANEL;
+pub(crate) use self::matrix::Linear;
 pub(crate) use self::packing::Packer;
-
-/// Outputs of one panel.
-pub(crate) const PANEL: usize = 64;
-
-/// Outputs of one pair of vectors.
-const PAIR: usize = 2 * LANES;
 
 /// What a layer is computed with.
 pub(crate) struct Compute<'a> {
@@ -34,39 +29,7 @@ pub(crate) struct Compute<'a> {
     pub(crate) rounded: &'a mut Vec<InputGroup>,
 }
 
-/// A packed weight matrix without bias.
-pub(crate) struct Linear {
-    inputs: usize,
-    outputs: usize,
-    panels: Panels,
-}
-
-enum Panels {
-    F32(Slab<f32>),
-    Bf16(Slab<u16>),
-    Int8(Int8Panels),
-}
-
 impl Linear {
-    /// Width of a row of input.
-    pub(crate) fn inputs(&self) -> usize {
-        self.inputs
-    }
-
-    /// Width of a row of output.
-    pub(crate) fn outputs(&self) -> usize {
-        self.outputs
-    }
-
-    /// Bytes that one forward pass reads.
-    pub(crate) fn bytes(&self) -> usize {
-        match &self.panels {
-            Panels::F32(w) => size_of_val(w.as_slice()),
-            Panels::Bf16(w) => size_of_val(w.as_slice()),
-            Panels::Int8(panels) => panels.bytes(),
-        }
-    }
-
     /// Computes `x` (rows, inputs) times the matrix and hands each finished piece to `emit(row, first output,
     /// values)`: at most [`PANEL`] values, possibly from several threads at once, each output once.
     pub(crate) fn forward(&self, compute: Compute<'_>, x: &[f32], emit: &(dyn Fn(usize, usize, &[f32]) + Sync)) {
@@ -129,21 +92,6 @@ impl Linear {
             vectors: PANEL / LANES,
             acc: acc.as_mut_ptr(),
             acc_stride: PANEL,
-        }
-    }
-
-    /// The weights of output `o`, as stored: row `o` of an embedding that shares its matrix with the head.
-    pub(crate) fn row(&self, o: usize, out: &mut [f32]) {
-        match &self.panels {
-            Panels::F32(w) => {
-                let at = |i: usize| w.as_slice()[place(self.inputs, o, i)];
-                out.iter_mut().enumerate().for_each(|(i, v)| *v = at(i));
-            }
-            Panels::Bf16(w) => {
-                let at = |i: usize| w.as_slice()[place(self.inputs, interleave(o), i)];
-                out.iter_mut().enumerate().for_each(|(i, v)| *v = bf16::from_bits(at(i)).to_f32());
-            }
-            Panels::Int8(panels) => panels.row(o, out),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use half::f16;
 
-use super::PANEL;
+use super::layout::PANEL;
 use crate::arena::{Arena, Slab};
 use crate::error::ModelError;
 use crate::kernels::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LANES, LARGEST, QUAD};
@@ -134,7 +134,9 @@ mod tests {
     use candle_core::{Device, Tensor};
     use proptest::prelude::*;
 
-    use super::super::{Compute, Linear, Packer};
+    use super::super::Compute;
+    use super::super::matrix::Linear;
+    use super::super::packing::Packer;
     use super::*;
     use crate::arithmetic::Arithmetic;
     use crate::kernels::Kernels;
@@ -232,38 +234,6 @@ mod tests {
                 let largest = given.iter().take(found.len()).fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
                 let off = found.iter().zip(given).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
                 assert!(off <= largest * (0.51 / LARGEST), "output {output}, group {group}: {off} of {largest}");
-            }
-        }
-    }
-
-    #[test]
-    #[ignore]
-    fn speed() {
-        let sizes = Sizes { rows: 16, inputs: 1024, outputs: 256 };
-        let weights = noise(sizes.inputs * sizes.outputs, 2);
-        let linear = packed(&sizes, &weights);
-        for kernels in Kernels::available() {
-            for rows in [1, 2, 3, 4, 8, 16] {
-                let x = noise(rows * sizes.inputs, 1);
-                let (mut best, mut q) = (f64::MAX, f64::MAX);
-                let (mut pool, mut rounded) = (Pool::new(1), Vec::new());
-                for _ in 0..200 {
-                    let begun = std::time::Instant::now();
-                    linear.forward(Compute { pool: &mut pool, kernels, rounded: &mut rounded }, &x, &|_, _, v| {
-                        std::hint::black_box(v);
-                    });
-                    best = best.min(begun.elapsed().as_secs_f64());
-                    let begun = std::time::Instant::now();
-                    super::super::round_rows(&mut pool, kernels, &x, rows, &mut rounded);
-                    q = q.min(begun.elapsed().as_secs_f64());
-                }
-                let macs = (rows * sizes.inputs * sizes.outputs) as f64;
-                eprintln!(
-                    "{} {rows}: {:.1} GMAC/s, rounding {:.2} us/row of 1024",
-                    kernels.name,
-                    macs / (best - q) / 1e9,
-                    q * 1e6 / rows as f64
-                );
             }
         }
     }

@@ -4,7 +4,8 @@ use candle_core::{DType, Tensor};
 use half::bf16;
 
 use super::int8::Int8Panels;
-use super::{Linear, PAIR, PANEL, Panels};
+use super::layout::{PANEL, place};
+use super::matrix::{Linear, Panels};
 use crate::arena::{Arena, Slab};
 use crate::arithmetic::Arithmetic;
 use crate::error::ModelError;
@@ -86,11 +87,6 @@ impl Packer {
 fn floats(weights: &[&Tensor]) -> Result<Vec<Vec<f32>>, ModelError> {
     let to_f32 = |w: &&Tensor| Ok(w.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?);
     weights.iter().map(to_f32).collect()
-}
-
-/// Where the weight of output `o` for input `i` lies.
-pub(super) fn place(inputs: usize, o: usize, i: usize) -> usize {
-    (o / PAIR * inputs + i) * PAIR + o % PAIR
 }
 
 /// Lays out the panels in zeroed memory: `at` gives a weight, `slot` the place of an output among all outputs of an

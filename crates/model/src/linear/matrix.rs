@@ -1,0 +1,58 @@
+//! A packed matrix of weights.
+
+use half::bf16;
+
+use super::int8::Int8Panels;
+use super::layout::place;
+use crate::arena::Slab;
+use crate::kernels::interleave;
+
+/// A packed weight matrix without bias.
+pub(crate) struct Linear {
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    pub(super) panels: Panels,
+}
+
+/// Its weights, as they are multiplied.
+pub(super) enum Panels {
+    F32(Slab<f32>),
+    Bf16(Slab<u16>),
+    Int8(Int8Panels),
+}
+
+impl Linear {
+    /// Width of a row of input.
+    pub(crate) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Width of a row of output.
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Bytes that one forward pass reads.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.panels {
+            Panels::F32(w) => size_of_val(w.as_slice()),
+            Panels::Bf16(w) => size_of_val(w.as_slice()),
+            Panels::Int8(panels) => panels.bytes(),
+        }
+    }
+
+    /// The weights of output `o`, as stored: row `o` of an embedding that shares its matrix with the head.
+    pub(crate) fn row(&self, o: usize, out: &mut [f32]) {
+        match &self.panels {
+            Panels::F32(w) => {
+                let at = |i: usize| w.as_slice()[place(self.inputs, o, i)];
+                out.iter_mut().enumerate().for_each(|(i, v)| *v = at(i));
+            }
+            Panels::Bf16(w) => {
+                let at = |i: usize| w.as_slice()[place(self.inputs, interleave(o), i)];
+                out.iter_mut().enumerate().for_each(|(i, v)| *v = bf16::from_bits(at(i)).to_f32());
+            }
+            Panels::Int8(panels) => panels.row(o, out),
+        }
+    }
+}
