@@ -44,7 +44,7 @@ pub enum FileError {
 }
 
 /// The result of reading a file.
-pub type Result<T, E = FileError> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = FileError> = std::result::Result<T, E>;
 
 /// A GGUF file whose header has been read. Tensors are read when they are asked for.
 #[derive(Debug)]

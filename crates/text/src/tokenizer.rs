@@ -25,12 +25,12 @@ struct Inner {
 }
 
 impl Tokenizer {
-    /// Opens a folder in Hugging Face format.
+    /// Opens a folder in Hugging Face format, or a GGUF file; see [`Parts::read`].
     ///
     /// # Errors
-    /// A missing, unreadable, oversized or malformed file.
-    pub fn open(folder: &Path) -> Result<Self> {
-        Self::from_parts(Parts::read(folder)?)
+    /// A missing, unreadable, oversized or malformed file, or a GGUF file whose tokenizer cannot be made.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::from_parts(Parts::read(path)?)
     }
 
     /// Rebuilds a tokenizer from the bytes that [`Self::parts`] gave.
