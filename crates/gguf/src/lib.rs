@@ -3,7 +3,7 @@
 //! [`Gguf::parse`] reads the header of a file that lies in memory, mostly because it is mapped there, and believes
 //! nothing of it: counts, lengths, offsets and shapes are checked against limits and against the bytes that are there
 //! before anything is made of them. [`Metadata`] answers by key and type. [`Tensor::to_f32`] undoes the quantisation.
-//! [`GgufFile`] maps a file for it, and [`find`] says which one a path stands for.
+//! [`GgufFile`] maps a file for it, and [`find`] says which one a path stands for. [`GgufWriter`] writes a file.
 //!
 //! Versions 2 and 3 are read, little-endian. All integers of the format are; a file lies as follows:
 //!
@@ -21,6 +21,7 @@
 
 mod blocks;
 mod cursor;
+mod encode;
 mod error;
 mod file;
 mod find;
@@ -29,9 +30,11 @@ mod limits;
 mod listing;
 mod metadata;
 mod on_disk;
+mod quantise;
 mod tensor;
 mod tensor_type;
 mod value;
+mod writer;
 
 pub use error::{GgufError, Result};
 pub use file::Gguf;
@@ -45,3 +48,4 @@ pub use on_disk::{FileError, GgufFile};
 pub use tensor::{Tensor, TensorInfo};
 pub use tensor_type::TensorType;
 pub use value::{Array, Value};
+pub use writer::{GgufWriter, NewTensor, WriteError};
