@@ -70,6 +70,15 @@ impl FromIterator<(String, Value)> for Metadata {
     }
 }
 
+impl IntoIterator for Metadata {
+    type Item = (String, Value);
+    type IntoIter = std::collections::btree_map::IntoIter<String, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl Extend<(String, Value)> for Metadata {
     fn extend<I: IntoIterator<Item = (String, Value)>>(&mut self, entries: I) {
         self.0.extend(entries);

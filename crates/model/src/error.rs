@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_gguf::FileError;
+use espalier_gguf::{FileError, WriteError};
 use espalier_speculation::LogitsError;
 
 use crate::config::ConfigFault;
@@ -78,7 +78,10 @@ pub enum ModelError {
     /// A GGUF file cannot be had, or it is none.
     #[error(transparent)]
     GgufFile(#[from] FileError),
-    /// A GGUF file does not hold a model that can be run.
+    /// A GGUF file cannot be written.
+    #[error(transparent)]
+    GgufWrite(#[from] WriteError),
+    /// A GGUF file does not hold a model that can be run, or a model cannot be written as one.
     #[error("{}: {fault}", path.display())]
     Gguf {
         /// The file.

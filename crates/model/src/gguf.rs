@@ -3,9 +3,11 @@
 
 mod architecture;
 mod config;
+mod export;
 mod fault;
 mod fields;
 mod keys;
+mod metadata;
 mod model;
 mod own_keys;
 mod places;
@@ -13,6 +15,7 @@ mod rope;
 mod row_order;
 mod tensors;
 
+pub use export::{GgufExport, GgufWritten};
 pub use fault::GgufFault;
 pub(crate) use model::GgufModel;
 pub(crate) use tensors::GgufTensors;

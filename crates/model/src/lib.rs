@@ -52,7 +52,7 @@ pub use espalier_gguf::{TensorType, model_name};
 pub use exits::AtExit;
 pub use fingerprint::fingerprint;
 pub use forward::Output;
-pub use gguf::GgufFault;
+pub use gguf::{GgufExport, GgufFault, GgufWritten};
 pub use golden::{Comparison, Golden, LOGIT_TOLERANCE, Matrix, Tap};
 pub use kv_cache::{BLOCK, BlockCounts, BlockPool, KvCache, PoolFault};
 pub use predictor::{PREDICTOR_STEPS, Predictor, PredictorConfig, PredictorKind, normalise_state};

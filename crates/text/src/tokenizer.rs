@@ -1,5 +1,6 @@
 //! Text to tokens and back.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -104,6 +105,16 @@ impl Tokenizer {
             .tokenizer
             .decode(tokens, true)
             .map_err(|fault| TextError::Decode { tokens: tokens.len(), fault: fault.to_string() })
+    }
+
+    /// All tokens by their texts.
+    pub(crate) fn vocabulary(&self) -> HashMap<String, Token> {
+        self.0.tokenizer.get_vocab(true)
+    }
+
+    /// The token of this text.
+    pub(crate) fn token(&self, text: &str) -> Option<Token> {
+        self.0.tokenizer.token_to_id(text)
     }
 
     /// Whether a token adds anything to a text: it is known and not special.

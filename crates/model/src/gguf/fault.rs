@@ -1,8 +1,8 @@
-//! What keeps a GGUF file from being run.
+//! What keeps a GGUF file from being run, or a model from being written as one.
 
 use espalier_gguf::GgufError;
 
-/// Why a GGUF file was refused as a model.
+/// Why a GGUF file was refused as a model, or a model cannot be one.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GgufFault {
@@ -49,6 +49,14 @@ pub enum GgufFault {
          also says how the factors were made, as those that `espalier convert` writes do"
     )]
     RopeFactors,
+    /// Something that a GGUF file has no way to say.
+    #[error("`{what}` is {found}, which a GGUF file cannot say")]
+    Inexpressible {
+        /// What it is.
+        what: &'static str,
+        /// Its value.
+        found: String,
+    },
     /// A tensor that the model would be run without.
     #[error("it has a tensor {name:?}, which models of architecture {architecture} with its metadata do not have")]
     StrayTensor {

@@ -42,7 +42,8 @@ impl<'a> Keys<'a> {
     }
 }
 
-fn decimal(key: &str, found: f32) -> Result<f64, GgufFault> {
+/// The shortest decimal that rounds to an `f32`.
+pub(super) fn decimal(key: &str, found: f32) -> Result<f64, GgufFault> {
     let fault = || GgufFault::NotFinite { key: key.to_owned(), found };
     found.to_string().parse().ok().filter(|decimal: &f64| decimal.is_finite()).ok_or_else(fault)
 }

@@ -14,7 +14,6 @@ pub(super) struct Place {
     /// What the file calls it.
     pub(super) name: String,
     pub(super) shape: Vec<usize>,
-    pub(super) role: Role,
     pub(super) order: RowOrder,
 }
 
@@ -27,7 +26,7 @@ pub(super) fn places(config: &ModelConfig) -> Vec<Place> {
         checkpoint_name: here.name,
         name: there.name,
         shape: here.shape,
-        role: here.role,
+
         order: order(architecture, config, here.role),
     };
     here.into_iter().zip(there).map(place).collect()
