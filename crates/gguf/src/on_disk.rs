@@ -39,7 +39,7 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
         /// What is wrong with them.
-        fault: GgufError,
+        fault: Box<GgufError>,
     },
 }
 
@@ -65,7 +65,8 @@ impl GgufFile {
         // SAFETY: the mapping is read-only. A file that another process changes while it is mapped is outside what a
         // reader of mapped files can guard against.
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
-        let header = Gguf::parse(&map).map_err(|fault| FileError::Format { path: path.to_owned(), fault })?;
+        let format = |fault| FileError::Format { path: path.to_owned(), fault: Box::new(fault) };
+        let header = Gguf::parse(&map).map_err(format)?;
         Ok(Self { path: path.to_owned(), map, header })
     }
 
@@ -87,10 +88,5 @@ impl GgufFile {
     /// One of its tensors, if it has it.
     pub fn tensor(&self, name: &str) -> Option<Tensor<'_>> {
         self.header.tensor(&self.map, name).ok()
-    }
-
-    /// A fault of what it says, with its path.
-    pub fn fault(&self, fault: GgufError) -> FileError {
-        FileError::Format { path: self.path.clone(), fault }
     }
 }

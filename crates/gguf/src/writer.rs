@@ -44,7 +44,7 @@ pub enum WriteError {
     Io(#[from] io::Error),
     /// What was to be written cannot be.
     #[error(transparent)]
-    Gguf(#[from] GgufError),
+    Gguf(Box<GgufError>),
     /// A tensor of another size than announced, or one too many.
     #[error("tensor {name:?} has {found} bytes, and {expected} were announced")]
     Size {
@@ -61,6 +61,12 @@ pub enum WriteError {
         /// How many are missing.
         missing: usize,
     },
+}
+
+impl From<GgufError> for WriteError {
+    fn from(fault: GgufError) -> Self {
+        Self::Gguf(Box::new(fault))
+    }
 }
 
 /// Writes one file: the header first, then the tensors in the order in which they were announced.

@@ -87,7 +87,7 @@ pub enum ModelError {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        fault: GgufFault,
+        fault: Box<GgufFault>,
     },
     /// The header of a safetensors file is malformed.
     #[error("{} is not a safetensors file: {fault}", path.display())]

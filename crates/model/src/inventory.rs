@@ -59,17 +59,17 @@ impl List<'_> {
         self.attention();
         self.norm(names.post_norm);
         if config.gated_mlp {
-            self.linear(Linear { name: names.gate, shape: [ffn, hidden], bias: config.mlp_bias, role: Role::Matrix });
+            self.linear(&Linear { name: names.gate, shape: [ffn, hidden], bias: config.mlp_bias, role: Role::Matrix });
         }
-        self.linear(Linear { name: names.up, shape: [ffn, hidden], bias: config.mlp_bias, role: Role::Matrix });
-        self.linear(Linear { name: names.down, shape: [hidden, ffn], bias: config.mlp_bias, role: Role::Matrix });
+        self.linear(&Linear { name: names.up, shape: [ffn, hidden], bias: config.mlp_bias, role: Role::Matrix });
+        self.linear(&Linear { name: names.down, shape: [hidden, ffn], bias: config.mlp_bias, role: Role::Matrix });
     }
 
     fn attention(&mut self) {
         let (config, names) = (self.config, self.names);
         let (q_width, kv_width) = (config.q_width(), config.kv_width());
         let mut project = |name, rows, role| {
-            self.linear(Linear { name, shape: [rows, config.hidden], bias: config.qkv_bias, role });
+            self.linear(&Linear { name, shape: [rows, config.hidden], bias: config.qkv_bias, role });
         };
         match names.attention {
             AttentionNames::Split { q, k, v } => {
@@ -80,7 +80,7 @@ impl List<'_> {
             AttentionNames::Fused(name) => project(name, 3 * q_width, Role::Fused),
         }
         let shape = [config.hidden, q_width];
-        self.linear(Linear { name: names.o, shape, bias: config.o_bias, role: Role::Matrix });
+        self.linear(&Linear { name: names.o, shape, bias: config.o_bias, role: Role::Matrix });
         if config.qk_norm {
             self.add(names.q_norm, "weight", vec![config.head_dim], Role::Vector);
             self.add(names.k_norm, "weight", vec![config.head_dim], Role::Vector);
@@ -95,8 +95,8 @@ impl List<'_> {
         }
     }
 
-    fn linear(&mut self, linear: Linear<'_>) {
-        let Linear { name, shape, bias, role } = linear;
+    fn linear(&mut self, linear: &Linear<'_>) {
+        let Linear { name, shape, bias, role } = *linear;
         self.add(name, "weight", shape.to_vec(), role);
         if bias {
             let role = if role == Role::Matrix { Role::Vector } else { role };

@@ -75,12 +75,12 @@ impl BpeKind {
     pub(crate) fn pre_tokenizer(&self) -> Value {
         match self.words {
             Words::Gpt2 => byte_level(true),
-            Words::Gpt2Digits => sequence(json!({ "type": "Digits", "individual_digits": true }), byte_level(true)),
+            Words::Gpt2Digits => sequence(&json!({ "type": "Digits", "individual_digits": true }), &byte_level(true)),
             Words::Pattern(pattern) => {
                 let split = json!({
                     "type": "Split", "pattern": { "Regex": pattern }, "behavior": "Isolated", "invert": false,
                 });
-                sequence(split, byte_level(false))
+                sequence(&split, &byte_level(false))
             }
         }
     }
@@ -91,6 +91,6 @@ fn byte_level(use_regex: bool) -> Value {
     json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex })
 }
 
-fn sequence(first: Value, second: Value) -> Value {
+fn sequence(first: &Value, second: &Value) -> Value {
     json!({ "type": "Sequence", "pretokenizers": [first, second] })
 }

@@ -29,7 +29,7 @@ pub enum TextError {
         /// The file.
         path: PathBuf,
         /// Why not.
-        fault: GgufTokenizerFault,
+        fault: Box<GgufTokenizerFault>,
     },
     /// A folder has no tokenizer.
     #[error("{} has no {name}", folder.display())]

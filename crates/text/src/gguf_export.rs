@@ -69,7 +69,7 @@ fn is_of(file: &Value, kind: &BpeKind) -> bool {
         && without_offsets(&file["pre_tokenizer"]) == without_offsets(&kind.pre_tokenizer())
         && file["decoder"]["type"] == "ByteLevel"
         && is_plain_model(&file["model"])
-        && !is_off(&file["model"]["ignore_merges"]) == kind.ignores_merges
+        && is_off(&file["model"]["ignore_merges"]) != kind.ignores_merges
         && file["added_tokens"].as_array().is_some_and(|added| added.iter().all(is_plain))
 }
 

@@ -44,7 +44,7 @@ fn of_folder(folder: &Path) -> Result<Option<Parts>> {
 /// The parts of a GGUF file. Special tokens and template are its own where none are beside it.
 fn of_file(path: &Path) -> Result<Parts> {
     let file = GgufFile::open(path)?;
-    let fault = |fault: GgufTokenizerFault| TextError::GgufTokenizer { path: path.to_owned(), fault };
+    let fault = |fault: GgufTokenizerFault| TextError::GgufTokenizer { path: path.to_owned(), fault: Box::new(fault) };
     let beside = of_folder(path.parent().unwrap_or(Path::new("")))?;
     let Some(mut parts) = beside else { return gguf_parts::parts(file.metadata()).map_err(fault) };
     if parts.config.is_none() && parts.chat_template.is_none() {

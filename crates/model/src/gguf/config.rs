@@ -39,10 +39,10 @@ pub(super) fn describe(keys: &Keys<'_>, header: &Gguf) -> Result<Value, GgufFaul
 
 fn refuse(keys: &Keys<'_>) -> Result<(), GgufFault> {
     if let Some(found) = REFUSED.into_iter().find(|key| keys.metadata.get(&keys.name(key)).is_some()) {
-        return Err(keys.unsupported(found, "given", "a model without it"));
+        return Err(keys.unsupported(found, &"given", "a model without it"));
     }
     match keys.optional::<usize>("expert_count")? {
-        Some(experts) if experts > 0 => Err(keys.unsupported("expert_count", experts, "a model without experts")),
+        Some(experts) if experts > 0 => Err(keys.unsupported("expert_count", &experts, "a model without experts")),
         _ => Ok(()),
     }
 }
@@ -89,10 +89,10 @@ fn head_dim(keys: &Keys<'_>, share: usize) -> Result<usize, GgufFault> {
     let head_dim = keys.optional("attention.key_length")?.unwrap_or(share);
     match keys.optional::<usize>("attention.value_length")? {
         Some(values) if values != head_dim => {
-            Err(keys.unsupported("attention.value_length", values, "one size of keys and values"))
+            Err(keys.unsupported("attention.value_length", &values, "one size of keys and values"))
         }
         _ if keys.architecture == Architecture::GptNeox && head_dim != share => {
-            Err(keys.unsupported("attention.key_length", head_dim, "an even share of `gptneox.embedding_length`"))
+            Err(keys.unsupported("attention.key_length", &head_dim, "an even share of `gptneox.embedding_length`"))
         }
         _ => Ok(head_dim),
     }
@@ -126,7 +126,7 @@ fn window(keys: &Keys<'_>, context: usize) -> Result<Fields, GgufFault> {
         (architecture, None) => architecture.name(),
         (_, Some(size)) => {
             let supported = "a window that holds the whole context, as it is not said which layers have it,";
-            return Err(keys.unsupported("attention.sliding_window", size, supported));
+            return Err(keys.unsupported("attention.sliding_window", &size, supported));
         }
     };
     Ok(fields([("model_type", json!(family)), ("sliding_window", json!(size))]))

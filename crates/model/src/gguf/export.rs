@@ -64,7 +64,7 @@ impl GgufExport {
 
     /// All that the file says of itself.
     fn describe(&self, checkpoint: &Checkpoint, weights: &Weights) -> Result<Metadata> {
-        let refusal = |fault| ModelError::Gguf { path: checkpoint.path.clone(), fault };
+        let refusal = |fault| ModelError::Gguf { path: checkpoint.path.clone(), fault: Box::new(fault) };
         let mut all = metadata(&checkpoint.config).map_err(refusal)?;
         let embedding = Names::of(checkpoint.config.family).embedding;
         let kind = self.kind_of(weights, &format!("{embedding}.weight"))?;

@@ -1,5 +1,7 @@
 //! The entries of the metadata that describe a model.
 
+use std::fmt::Display;
+
 use espalier_gguf::{FromValue, Metadata};
 
 use super::architecture::Architecture;
@@ -37,7 +39,7 @@ impl<'a> Keys<'a> {
     }
 
     /// A refusal of an entry.
-    pub(super) fn unsupported(&self, key: &str, found: impl ToString, supported: &'static str) -> GgufFault {
+    pub(super) fn unsupported(&self, key: &str, found: &dyn Display, supported: &'static str) -> GgufFault {
         GgufFault::Unsupported { key: self.name(key), found: found.to_string(), supported }
     }
 }

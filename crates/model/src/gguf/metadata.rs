@@ -1,5 +1,7 @@
 //! The metadata of a GGUF file, from a model's configuration: what `config` reads, the other way round.
 
+use std::fmt::Display;
+
 use espalier_gguf::{Array, Metadata, Value};
 
 use super::architecture::Architecture;
@@ -39,7 +41,7 @@ impl Entries {
     }
 
     fn count(&mut self, key: &'static str, count: usize) -> Result<(), GgufFault> {
-        let value = u32::try_from(count).map_err(|_| inexpressible(key, count))?;
+        let value = u32::try_from(count).map_err(|_| inexpressible(key, &count))?;
         self.add(key, Value::U32(value));
         Ok(())
     }
@@ -48,7 +50,7 @@ impl Entries {
     fn float(&mut self, key: &'static str, number: f64) -> Result<(), GgufFault> {
         let stored = number as f32;
         if decimal(key, stored)? != number {
-            return Err(inexpressible(key, number));
+            return Err(inexpressible(key, &number));
         }
         self.add(key, Value::F32(stored));
         Ok(())
@@ -70,7 +72,7 @@ impl Entries {
     fn norm(&mut self, config: &ModelConfig) -> Result<(), GgufFault> {
         let usual = if config.gated_mlp { Activation::Silu } else { Activation::Gelu };
         if config.activation != usual {
-            return Err(inexpressible("hidden_act", format!("{:?}", config.activation)));
+            return Err(inexpressible("hidden_act", &format!("{:?}", config.activation)));
         }
         match config.norm.kind {
             NormKind::Rms => self.float("attention.layer_norm_rms_epsilon", config.norm.eps),
@@ -89,14 +91,14 @@ impl Entries {
             Some(window) if alike && self.architecture == Architecture::Llama => {
                 self.count("attention.sliding_window", window)
             }
-            _ => Err(inexpressible("sliding_window", "on some layers, or of an architecture without one")),
+            _ => Err(inexpressible("sliding_window", &"on some layers, or of an architecture without one")),
         }
     }
 
     fn rope(&mut self, config: &ModelConfig) -> Result<(), GgufFault> {
         let rope = &config.rope;
         if self.architecture == Architecture::Llama && rope.rotary_dim != config.head_dim {
-            return Err(inexpressible("partial_rotary_factor", rope.rotary_dim as f64 / config.head_dim as f64));
+            return Err(inexpressible("partial_rotary_factor", &(rope.rotary_dim as f64 / config.head_dim as f64)));
         }
         self.count("rope.dimension_count", rope.rotary_dim)?;
         self.float("rope.freq_base", rope.theta)?;
@@ -119,10 +121,10 @@ impl Entries {
 
     fn yarn(&mut self, yarn: &Yarn) -> Result<(), GgufFault> {
         if yarn.attention_factor != Yarn::attention_factor_of(yarn.factor) {
-            return Err(inexpressible("attention_factor", yarn.attention_factor));
+            return Err(inexpressible("attention_factor", &yarn.attention_factor));
         }
         if !yarn.truncate || yarn.original_context.fract() != 0.0 {
-            return Err(inexpressible("rope_scaling", "YaRN with bounds that are not whole"));
+            return Err(inexpressible("rope_scaling", &"YaRN with bounds that are not whole"));
         }
         self.add("rope.scaling.type", Value::String("yarn".to_owned()));
         self.count("rope.scaling.original_context_length", yarn.original_context as usize)?;
@@ -142,6 +144,6 @@ impl Entries {
     }
 }
 
-fn inexpressible(what: &'static str, found: impl ToString) -> GgufFault {
+fn inexpressible(what: &'static str, found: &dyn Display) -> GgufFault {
     GgufFault::Inexpressible { what, found: found.to_string() }
 }

@@ -70,5 +70,5 @@ fn architecture(file: &GgufFile) -> Result<Architecture, GgufFault> {
 }
 
 fn refusal(file: &GgufFile, fault: GgufFault) -> ModelError {
-    ModelError::Gguf { path: file.path().to_owned(), fault }
+    ModelError::Gguf { path: file.path().to_owned(), fault: Box::new(fault) }
 }

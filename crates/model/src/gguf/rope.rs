@@ -26,7 +26,7 @@ const YARN_REFUSED: [&str; 4] = [
 pub(super) fn fields_of(keys: &Keys<'_>, header: &Gguf, head_dim: usize) -> Result<Fields, GgufFault> {
     let rotary = keys.optional("rope.dimension_count")?.unwrap_or(head_dim);
     if keys.architecture == Architecture::Llama && rotary != head_dim {
-        return Err(keys.unsupported("rope.dimension_count", rotary, "a rotation of whole heads"));
+        return Err(keys.unsupported("rope.dimension_count", &rotary, "a rotation of whole heads"));
     }
     Ok(fields([
         ("rope_theta", json!(keys.optional_float("rope.freq_base")?.unwrap_or(THETA))),
@@ -50,11 +50,11 @@ fn scaling(keys: &Keys<'_>, header: &Gguf) -> Result<Value, GgufFault> {
     match (kind, factor) {
         (None | Some("none"), None) => linear(given(keys.optional_float("rope.scale_linear")?)),
         (None | Some("none"), Some(factor)) => {
-            Err(keys.unsupported("rope.scaling.factor", factor, "one with a `rope.scaling.type` that has factors"))
+            Err(keys.unsupported("rope.scaling.factor", &factor, "one with a `rope.scaling.type` that has factors"))
         }
         (Some("linear"), factor) => linear(factor),
         (Some("yarn"), _) => yarn(keys),
-        (Some(other), _) => Err(keys.unsupported("rope.scaling.type", format!("{other:?}"), "none, linear or yarn")),
+        (Some(other), _) => Err(keys.unsupported("rope.scaling.type", &format!("{other:?}"), "none, linear or yarn")),
     }
 }
 
@@ -69,7 +69,7 @@ fn linear(factor: Option<f64>) -> Result<Value, GgufFault> {
 
 fn yarn(keys: &Keys<'_>) -> Result<Value, GgufFault> {
     if let Some(found) = YARN_REFUSED.into_iter().find(|key| keys.metadata.get(&keys.name(key)).is_some()) {
-        return Err(keys.unsupported(found, "given", "YaRN without it"));
+        return Err(keys.unsupported(found, &"given", "YaRN without it"));
     }
     Ok(json!({
         "rope_type": "yarn",
