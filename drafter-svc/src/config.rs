@@ -169,10 +169,10 @@ impl Config {
 
     /// The name of a drafter made of the first `layers` layers of the checkpoint in `model`.
     pub fn default_name(model: &std::path::Path, layers: Option<usize>) -> String {
-        let folder = model.file_name().map_or_else(|| "drafter".into(), |name| name.to_string_lossy());
+        let name = espalier_model::model_name(model).unwrap_or("drafter");
         match layers {
-            Some(layers) => format!("{folder}-{layers}"),
-            None => folder.into_owned(),
+            Some(layers) => format!("{name}-{layers}"),
+            None => name.to_owned(),
         }
     }
 }

@@ -175,7 +175,7 @@ impl Config {
 }
 
 fn folder_name(folder: &Path) -> Result<String, ConfigFault> {
-    let name = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    let name = espalier_model::model_name(folder).map(str::to_owned);
     name.ok_or_else(|| ConfigFault::Name { folder: folder.to_owned() })
 }
 

@@ -6,6 +6,7 @@ use espalier_bench::Bench;
 use espalier_local::SystemArgs;
 use espalier_service_kit::TelemetryArgs;
 
+use crate::convert::Convert;
 use crate::folder::Folder;
 use crate::generate::Generate;
 use crate::serve::Serve;
@@ -49,6 +50,11 @@ pub(crate) enum Command {
     Top(Top),
     /// Check every checkpoint folder in a folder against its golden logits and its golden text.
     Golden(Folder),
+    /// Write a checkpoint as a GGUF file, which llama.cpp reads too.
+    ///
+    /// Norms and biases stay 32-bit floats. The file holds the tokenizer if it is byte-level BPE of a known kind; otherwise
+    /// the tokenizer's files are written beside it.
+    Convert(Convert),
     /// Check the algorithms against vectors of an independent implementation.
     Vectors(Folder),
     /// Find the settings that are fastest, by measuring.

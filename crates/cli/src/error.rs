@@ -10,6 +10,7 @@ use espalier_local::{LocalError, ProfilesError};
 use espalier_model::ModelError;
 use espalier_service_kit::{ShutdownError, TelemetryError};
 use espalier_speculation::{ExitError, StopStringError};
+use espalier_text::TextError;
 use espalier_trainer::TrainError;
 use espalier_vectors::VectorsError;
 
@@ -18,6 +19,14 @@ use espalier_vectors::VectorsError;
 pub(crate) enum CliError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
+    #[error("cannot write {}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("{} exists already", path.display())]
+    Exists { path: PathBuf },
+    #[error("{} does not end in `.gguf`", path.display())]
+    NotGguf { path: PathBuf },
+    #[error("{} is of another tokenizer than {model}'s, and would be taken for it", path.display())]
+    OtherTokenizer { path: PathBuf, model: String },
     #[error("{} holds no checkpoint folders", path.display())]
     NoFolders { path: PathBuf },
     #[error("drafter `{drafter}` has one exit only, so it has no thresholds to tune")]
@@ -44,6 +53,8 @@ pub(crate) enum CliError {
     Client(#[from] ClientError),
     #[error(transparent)]
     Model(#[from] ModelError),
+    #[error(transparent)]
+    Text(#[from] TextError),
     #[error(transparent)]
     StopStrings(#[from] StopStringError),
     #[error(transparent)]
@@ -74,6 +85,9 @@ impl CliError {
             Self::Client(error) => error.is_of_the_request(),
             Self::Command(_)
             | Self::Read { .. }
+            | Self::Exists { .. }
+            | Self::NotGguf { .. }
+            | Self::OtherTokenizer { .. }
             | Self::NoFolders { .. }
             | Self::NoExits { .. }
             | Self::Size { .. }

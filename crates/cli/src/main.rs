@@ -1,6 +1,7 @@
 //! `espalier`: the whole system from one command.
 
 mod command_line;
+mod convert;
 mod demo;
 mod error;
 mod folder;
@@ -52,6 +53,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Top(top)) => block_on(top::run(&top)),
         Some(Command::Golden(folder)) => golden::run(&folder),
+        Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),
         Some(Command::Tune(tune)) => block_on(tune::run(&args.system, &tune)),
         Some(Command::Train(train)) => block_on(train::run(&args.system, &train)),

@@ -98,6 +98,56 @@ fn a_broken_checkpoint_is_named_with_what_is_wrong() {
     expect("is truncated");
 }
 
+/// Converts a model into a folder of its own; gives the file and what the command says.
+fn convert(model: &str, kind: &str) -> (tempfile::TempDir, String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(format!("{model}-{kind}.gguf")).to_str().unwrap().to_owned();
+    let output = run(&["convert", model, &file, "--type", kind, "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = serde_json::from_slice(&output.stdout).unwrap();
+    (folder, file, said)
+}
+
+#[test]
+fn a_converted_model_says_what_the_checkpoint_says() {
+    let (folder, file, said) = convert("small", "bf16");
+    assert_eq!((&said["tensors"], &said["tokenizer_inside"]), (&Value::from(74), &Value::from(true)));
+    assert_eq!(said["bytes"].as_u64().unwrap(), std::fs::metadata(&file).unwrap().len());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "one file, and nothing half written");
+    let answer = |target: &str| {
+        let prompt = ["--prompt", "Ann has 3 dogs.", "--max-tokens", "12", "--json"];
+        let output = run(&[&["generate", "--target", target, "--drafter", target], &prompt[..]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let (found, expected) = (answer(&file), answer("small"));
+    assert_eq!(found["token_ids"], expected["token_ids"]);
+    assert_eq!((&found["target"], &found["drafter"]), (&Value::from("small-bf16"), &Value::from("small-bf16")));
+    assert_eq!(answer(folder.path().to_str().unwrap())["token_ids"], expected["token_ids"]);
+}
+
+#[test]
+fn quantized_models_answer() {
+    for kind in ["q8_0", "q4_0"] {
+        let (_folder, file, _) = convert("small", kind);
+        let answer = run(&["generate", "--target", &file, "--no-speculation", "--prompt", "Ann has 3 dogs."]);
+        assert!(answer.status.success() && !answer.stdout.is_empty(), "{kind}");
+    }
+}
+
+#[test]
+fn what_would_be_overwritten_or_mistaken_is_refused() {
+    let (folder, file, _) = convert("small", "q8_0");
+    let refused = |out: &str, words: &str| {
+        let (code, error) = refusal(&["convert", "small", out]);
+        assert!(code == 2 && error.contains(words), "{error}");
+    };
+    refused(&file, "exists already");
+    refused(folder.path().join("x.bin").to_str().unwrap(), "does not end in `.gguf`");
+    std::fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
+    refused(folder.path().join("x.gguf").to_str().unwrap(), "is of another tokenizer than small's");
+}
+
 #[test]
 fn a_drafter_with_another_tokenizer_is_refused_with_both_names() {
     let folder = tempfile::tempdir().unwrap();

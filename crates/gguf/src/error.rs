@@ -191,6 +191,12 @@ pub enum GgufError {
         /// The type in the file.
         found: String,
     },
+    /// A type of tensor that is read only.
+    #[error("tensors of type {kind} are not written, only {written} are", written = TensorType::WRITTEN)]
+    NotWritten {
+        /// The type.
+        kind: TensorType,
+    },
     /// The file has no such tensor.
     #[error("the file has no tensor {name:?}")]
     MissingTensor {

@@ -64,6 +64,27 @@ impl Metadata {
     }
 }
 
+impl FromIterator<(String, Value)> for Metadata {
+    fn from_iter<I: IntoIterator<Item = (String, Value)>>(entries: I) -> Self {
+        Self(entries.into_iter().collect())
+    }
+}
+
+impl IntoIterator for Metadata {
+    type Item = (String, Value);
+    type IntoIter = std::collections::btree_map::IntoIter<String, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Extend<(String, Value)> for Metadata {
+    fn extend<I: IntoIterator<Item = (String, Value)>>(&mut self, entries: I) {
+        self.0.extend(entries);
+    }
+}
+
 /// What a value of the metadata can be read as: its own type, a slice of an array's elements, or, for any integer that
 /// is not negative, `usize`.
 pub trait FromValue<'a>: Sized {

@@ -26,18 +26,25 @@ impl TensorType {
     /// The types that are read, for messages.
     pub const KNOWN: &str = "F32, F16, BF16, Q4_0, Q8_0, Q4_K and Q6_K";
 
+    /// All types.
+    const ALL: [Self; 7] = [Self::F32, Self::F16, Self::BF16, Self::Q4_0, Self::Q8_0, Self::Q4_K, Self::Q6_K];
+
     /// The type of a number, if it is read.
     pub(crate) fn of(number: u32) -> Option<Self> {
-        Some(match number {
-            0 => Self::F32,
-            1 => Self::F16,
-            2 => Self::Q4_0,
-            8 => Self::Q8_0,
-            12 => Self::Q4_K,
-            14 => Self::Q6_K,
-            30 => Self::BF16,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// Its number in files.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::F32 => 0,
+            Self::F16 => 1,
+            Self::Q4_0 => 2,
+            Self::Q8_0 => 8,
+            Self::Q4_K => 12,
+            Self::Q6_K => 14,
+            Self::BF16 => 30,
+        }
     }
 
     /// Elements of a block.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use espalier_drafter::Config as DrafterConfig;
-use espalier_model::{DraftConfig, fingerprint};
+use espalier_model::{Checkpoint, DraftConfig, fingerprint};
 
 use crate::args::SystemArgs;
 use crate::error::LocalError;
@@ -23,7 +23,7 @@ const MODELS: &str = "models";
 pub enum DrafterChoice {
     /// A drafter's folder, cut to its first layers or whole.
     Model {
-        /// The drafter's checkpoint.
+        /// The drafter's checkpoint, a folder or a GGUF file.
         folder: PathBuf,
         /// How many of its first layers; all when absent.
         layers: Option<usize>,
@@ -67,9 +67,9 @@ impl DrafterChoice {
     /// How many exits the drafter has: 1 where it is no model with several, or where its folder does not say.
     pub fn exits(&self) -> usize {
         let Self::Model { folder, layers } = self else { return 1 };
-        let text = std::fs::read(folder.join("config.json")).unwrap_or_default();
-        // What is wrong with the file is said when the drafter is loaded.
-        let config: Exits = serde_json::from_slice(&text).unwrap_or_default();
+        // What is wrong with it is said when the drafter is loaded.
+        let text = Checkpoint::describe(folder).unwrap_or_default();
+        let config: Exits = serde_json::from_str(&text).unwrap_or_default();
         let mut exits = config.exits.unwrap_or_default();
         if let Some(layers) = layers {
             // A model that is cut answers after its last layer.
@@ -97,21 +97,21 @@ struct Exits {
     exits: Option<Vec<usize>>,
 }
 
-/// The folder of the checkpoint `name`: one of the folder of models, or a path.
+/// The folder or the GGUF file of the checkpoint `name`: one of the folder of models, or a path.
 ///
 /// # Errors
 /// A name that stands for no checkpoint.
 pub fn checkpoint(name: &str, system: &SystemArgs) -> Result<PathBuf, LocalError> {
     let path = Path::new(name);
-    if path.join("config.json").is_file() {
+    if Checkpoint::is_at(path) {
         // A name for `.` and `..` too.
         return path.canonicalize().map_err(|source| LocalError::Read { path: path.to_owned(), source });
     }
-    let tried = models_folder(system)?.join(name);
-    if tried.join("config.json").is_file() {
-        return Ok(tried);
-    }
-    Err(LocalError::NoCheckpoint { name: name.to_owned(), tried })
+    let models = models_folder(system)?;
+    let tried = models.join(name);
+    let places = [tried.clone(), models.join(format!("{name}.gguf"))];
+    let found = places.into_iter().find(|place| Checkpoint::is_at(place));
+    found.ok_or_else(|| LocalError::NoCheckpoint { name: name.to_owned(), tried })
 }
 
 /// The folder of the target whose layers the drafter in `folder` shares, if it shares any: one of `targets`, or else the
@@ -132,8 +132,7 @@ pub fn shared_target(folder: &Path, targets: &[PathBuf], system: &SystemArgs) ->
 
 /// What the drafter in a folder says of itself, if it is of use to one target only.
 fn draft_config(folder: &Path) -> Option<DraftConfig> {
-    let text = std::fs::read(folder.join("config.json")).ok()?;
-    serde_json::from_slice(&text).ok()
+    serde_json::from_str(&Checkpoint::describe(folder).ok()?).ok()
 }
 
 /// The folder of models: as told, in the working directory, or beside the program or above it.

@@ -19,7 +19,7 @@ pub use kind::DraftKind;
 pub use model::DraftModel;
 
 impl DraftModel {
-    /// Loads the drafter in a folder, of whatever kind its `config.json` says it is. `target` is the folder of the model
+    /// Loads the drafter in a folder, of whatever kind its `config.json` says it is, or in a GGUF file. `target` is the folder of the model
     /// that it will draft for, as far as it is at hand: an early exit shares its layers, and a drafter that is of use to
     /// one target only is held against it.
     ///
@@ -40,11 +40,11 @@ impl DraftModel {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let dir = folder.dir;
-        let text = Checkpoint::read_config(dir)?;
+        let text = Checkpoint::describe(dir)?;
         let malformed = |fault| ModelError::Json { path: dir.join(CONFIG), fault };
         let probe: Probe = serde_json::from_str(&text).map_err(malformed)?;
         if !probe.is_of_one_target() {
-            let checkpoint = Checkpoint::of_config(dir.to_owned(), &text)?;
+            let checkpoint = Checkpoint::open(dir)?;
             return Self::load_whole(&checkpoint, probe.exits, options, progress);
         }
         let config = serde_json::from_str(&text).map_err(malformed)?;

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use espalier_gguf::{FileError, WriteError};
 use espalier_speculation::LogitsError;
 
 use crate::config::ConfigFault;
 use crate::draft::DraftFault;
+use crate::gguf::GgufFault;
 use crate::kv_cache::PoolFault;
 
 /// A failure of loading or running a model.
@@ -46,7 +48,8 @@ pub enum ModelError {
         /// The largest size that is read.
         limit: u64,
     },
-    /// `config.json` or `generation_config.json` does not describe a model that can be run.
+    /// `config.json` or `generation_config.json`, or what stands for them in a GGUF file, does not describe a model that
+    /// can be run.
     #[error("{}: {fault}", path.display())]
     Config {
         /// The file.
@@ -77,6 +80,20 @@ pub enum ModelError {
         path: PathBuf,
         /// The fault, with the value.
         what: String,
+    },
+    /// A GGUF file cannot be had, or it is none.
+    #[error(transparent)]
+    GgufFile(#[from] FileError),
+    /// A GGUF file cannot be written.
+    #[error(transparent)]
+    GgufWrite(#[from] WriteError),
+    /// A GGUF file does not hold a model that can be run, or a model cannot be written as one.
+    #[error("{}: {fault}", path.display())]
+    Gguf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        fault: Box<GgufFault>,
     },
     /// The header of a safetensors file is malformed.
     #[error("{} is not a safetensors file: {fault}", path.display())]

@@ -8,19 +8,24 @@ use sha2::{Digest, Sha256};
 
 use crate::checkpoint::CONFIG;
 use crate::error::{ModelError, Result};
+use crate::source::Source;
 use crate::weights::weight_files;
 
 /// Bytes that are read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// SHA-256, in hexadecimal, over `config.json` and the weight files of a model's folder, in order of their names: what tells
-/// this model from every other. All weights are read for it.
+/// SHA-256, in hexadecimal, over `config.json` and the weight files of a model's folder, in order of their names, or over
+/// its GGUF file: what tells this model from every other. All weights are read for it.
 ///
 /// # Errors
 /// Files that are missing or unreadable, or an index of shards that is malformed.
-pub fn fingerprint(folder: &Path) -> Result<String> {
+pub fn fingerprint(path: &Path) -> Result<String> {
+    let files = match Source::of(path)? {
+        Source::Folder(folder) => [vec![folder.join(CONFIG)], weight_files(&folder)?].concat(),
+        Source::Gguf(file) => vec![file],
+    };
     let mut hasher = Sha256::new();
-    for path in [folder.join(CONFIG)].into_iter().chain(weight_files(folder)?) {
+    for path in files {
         update(&mut hasher, &path).map_err(|fault| ModelError::io(&path, fault))?;
     }
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())

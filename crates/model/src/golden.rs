@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::error::{ModelError, Result};
 use crate::files::{read_text, required};
-use crate::weights::Weights;
+use crate::weights::Shards;
 
 const TENSORS: &str = "golden.safetensors";
 const TEXT: &str = "golden.json";
@@ -74,7 +74,7 @@ impl Golden {
         let path = folder.join(TEXT);
         let text = required(read_text(&path, TEXT_BYTES_MAX)?, folder, TEXT)?;
         let text: GreedyText = serde_json::from_str(&text).map_err(|fault| ModelError::Json { path, fault })?;
-        let tensors = Weights::open_file(&folder.join(TENSORS))?;
+        let tensors = Shards::open_file(&folder.join(TENSORS))?;
         let input_ids = tokens(&tensors, "input_ids")?;
         Ok(Self {
             logits: Matrix::read(&tensors, "logits", input_ids.len())?,
@@ -87,7 +87,7 @@ impl Golden {
 }
 
 impl Matrix {
-    fn read(tensors: &Weights, name: &str, rows: usize) -> Result<Self> {
+    fn read(tensors: &Shards, name: &str, rows: usize) -> Result<Self> {
         let width = tensors.shape(name)?.last().copied().unwrap_or(0);
         let tensor = tensors.tensor(name, &[rows, width])?.to_dtype(DType::F32)?;
         let values = tensor.flatten_all()?.to_vec1()?;
@@ -128,7 +128,7 @@ fn difference(expected: f32, found: f32) -> f32 {
     if difference.is_finite() { difference } else { f32::INFINITY }
 }
 
-fn taps(tensors: &Weights, rows: usize) -> Result<Vec<Tap>> {
+fn taps(tensors: &Shards, rows: usize) -> Result<Vec<Tap>> {
     let layer = |name: &str| name.strip_prefix(TAP)?.parse().ok();
     let mut layers: Vec<usize> = tensors.names().filter_map(layer).collect();
     layers.sort_unstable();
@@ -139,7 +139,7 @@ fn taps(tensors: &Weights, rows: usize) -> Result<Vec<Tap>> {
     layers.into_iter().map(read).collect()
 }
 
-fn tokens(tensors: &Weights, name: &str) -> Result<Vec<Token>> {
+fn tokens(tensors: &Shards, name: &str) -> Result<Vec<Token>> {
     let integers = tensors.integers(name)?;
     let token = |value: i64| Token::try_from(value).map_err(|_| ModelError::NotAToken { name: name.to_owned(), value });
     integers.into_iter().map(token).collect()

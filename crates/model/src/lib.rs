@@ -1,6 +1,6 @@
-//! Transformer checkpoints in Hugging Face format, run on the CPU.
+//! Transformer checkpoints in Hugging Face format, and GGUF files, run on the CPU.
 //!
-//! [`Checkpoint`] reads a folder; [`Decoder`] packs its weights and runs rows of many sequences in one forward pass,
+//! [`Checkpoint`] reads a folder or a file; [`Decoder`] packs its weights and runs rows of many sequences in one forward pass,
 //! each row attending to its own path through a tree; [`KvCache`] keeps the accepted path. Logits are the same bits
 //! however many rows or threads share the pass. [`Reference`] is the slow, readable oracle.
 //!
@@ -23,7 +23,9 @@ mod exits;
 mod files;
 mod fingerprint;
 mod forward;
+mod gguf;
 mod golden;
+mod inventory;
 mod kernels;
 mod kv_cache;
 mod linear;
@@ -36,6 +38,7 @@ mod raw_model;
 mod reference;
 mod rope;
 mod rows;
+mod source;
 mod states;
 mod team;
 mod weights;
@@ -47,9 +50,11 @@ pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, Nor
 pub use decoder::{Decoder, LoadOptions, WeightFormat};
 pub use draft::{DraftConfig, DraftFault, DraftFolder, DraftKind, DraftModel, TargetCard};
 pub use error::{ModelError, Result};
+pub use espalier_gguf::{TensorType, model_name};
 pub use exits::AtExit;
 pub use fingerprint::fingerprint;
 pub use forward::Output;
+pub use gguf::{GgufExport, GgufFault, GgufWritten};
 pub use golden::{Comparison, Golden, LOGIT_TOLERANCE, Matrix, Tap};
 pub use kv_cache::{BLOCK, BlockCounts, BlockPool, KvCache, PoolFault};
 pub use predictor::{PREDICTOR_STEPS, Predictor, PredictorConfig, PredictorKind, normalise_state};

@@ -23,7 +23,7 @@ pub(crate) struct Names {
 }
 
 /// How the query, key and value projections are stored.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum AttentionNames {
     /// Three matrices.
     Split { q: &'static str, k: &'static str, v: &'static str },
@@ -61,6 +61,27 @@ const GPT_NEOX: Names = Names {
 };
 
 impl Names {
+    /// Those of GGUF for Llama and its kin.
+    pub(crate) const GGUF: Self = Names {
+        embedding: "token_embd",
+        final_norm: "output_norm",
+        head: "output",
+        layers: "blk",
+        input_norm: "attn_norm",
+        post_norm: "ffn_norm",
+        attention: AttentionNames::Split { q: "attn_q", k: "attn_k", v: "attn_v" },
+        o: "attn_output",
+        q_norm: "attn_q_norm",
+        k_norm: "attn_k_norm",
+        gate: "ffn_gate",
+        up: "ffn_up",
+        down: "ffn_down",
+        ..LLAMA
+    };
+
+    /// Those of GGUF for GPT-NeoX.
+    pub(crate) const GGUF_NEOX: Self = Names { attention: AttentionNames::Fused("attn_qkv"), ..Self::GGUF };
+
     pub(crate) fn of(family: Family) -> &'static Self {
         match family {
             Family::Llama | Family::Mistral | Family::Qwen2 | Family::Qwen3 => &LLAMA,

@@ -51,7 +51,7 @@ impl PredictorConfig {
     /// A file that cannot be read, is no predictor's, or names a layer that the target does not have.
     pub fn read(dir: &Path) -> Result<Self> {
         let malformed = |fault| ModelError::Json { path: dir.join(CONFIG), fault };
-        let config: Self = serde_json::from_str(&Checkpoint::read_config(dir)?).map_err(malformed)?;
+        let config: Self = serde_json::from_str(&Checkpoint::describe(dir)?).map_err(malformed)?;
         let (field, found, max) = ("tapped_layer", config.tapped_layer, config.target.layers);
         if (1..=max).contains(&found) {
             return Ok(config);

@@ -320,8 +320,8 @@ mod tests {
 
     #[test]
     fn a_configuration_that_does_not_fit_the_tensors_is_refused() {
-        let Checkpoint { dir, mut config } = checkpoint("gpt-neox");
-        let weights = Weights::open(&dir).unwrap();
+        let Checkpoint { path, mut config } = checkpoint("gpt-neox");
+        let weights = Weights::open(&path).unwrap();
         config.ffn = 128;
         let fault = RawModel::load(&config, &weights, None).unwrap_err().to_string();
         assert_eq!(fault, "gpt_neox.layers.0.mlp.dense_h_to_4h.weight has shape [256, 64], expected [128, 64]");

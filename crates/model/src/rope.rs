@@ -71,6 +71,11 @@ fn llama3(freq: f32, scaling: &Llama3) -> f32 {
     }
 }
 
+/// What Llama 3's scaling divides the frequency of each pair by.
+pub(crate) fn llama3_divisors(rope: &RopeConfig, scaling: &Llama3) -> Vec<f32> {
+    wavelengths(rope).map(|turn| 1.0 / turn).map(|freq| freq / llama3(freq, scaling)).collect()
+}
+
 fn yarn(rope: &RopeConfig, scaling: &Yarn) -> Vec<f32> {
     let (first, last) = blended_pairs(rope, scaling);
     let blend = |(pair, turn): (usize, f32)| {

@@ -2,6 +2,10 @@
 
 use std::path::PathBuf;
 
+use espalier_gguf::FileError;
+
+use crate::gguf_fault::GgufTokenizerFault;
+
 /// A failure of loading or using a tokenizer or its chat template.
 ///
 /// Every message is one whole sentence that names the offending value.
@@ -15,6 +19,17 @@ pub enum TextError {
         path: PathBuf,
         /// What the operating system said.
         fault: std::io::Error,
+    },
+    /// A GGUF file cannot be had, or it is none.
+    #[error(transparent)]
+    GgufFile(#[from] FileError),
+    /// A GGUF file has no tokenizer that could be made.
+    #[error("{}: {fault}", path.display())]
+    GgufTokenizer {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        fault: Box<GgufTokenizerFault>,
     },
     /// A folder has no tokenizer.
     #[error("{} has no {name}", folder.display())]

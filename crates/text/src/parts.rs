@@ -1,19 +1,15 @@
 //! The bytes that make a tokenizer, from a folder or from a peer that has one.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::Path;
-
 use serde::Deserialize;
 
 use crate::error::{Result, TextError};
 
-const TOKENIZER: &str = "tokenizer.json";
-const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-const TEMPLATE: &str = "chat_template.jinja";
-const TOKENIZER_FILE_BYTES_MAX: u64 = 256 << 20;
-const TOKENIZER_CONFIG_BYTES_MAX: u64 = 16 << 20;
-const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(crate) const TEMPLATE: &str = "chat_template.jinja";
+pub(crate) const TOKENIZER_FILE_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const TOKENIZER_CONFIG_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
 
 /// All that a tokenizer is made of, as stored: enough to rebuild it elsewhere, without files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,19 +23,6 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Reads a folder in Hugging Face format.
-    ///
-    /// # Errors
-    /// No `tokenizer.json`, or a file that is unreadable or too large.
-    pub fn read(folder: &Path) -> Result<Self> {
-        let missing = || TextError::MissingFile { folder: folder.to_owned(), name: TOKENIZER };
-        Ok(Self {
-            tokenizer: read(folder, TOKENIZER, TOKENIZER_FILE_BYTES_MAX)?.ok_or_else(missing)?,
-            config: read(folder, TOKENIZER_CONFIG, TOKENIZER_CONFIG_BYTES_MAX)?,
-            chat_template: read(folder, TEMPLATE, TEMPLATE_BYTES_MAX)?,
-        })
-    }
-
     /// Refuses parts larger than those that would be read from files.
     pub(crate) fn check_sizes(&self) -> Result<()> {
         let size = |part: &Option<Vec<u8>>| part.as_ref().map_or(0, Vec::len);
@@ -121,21 +104,7 @@ fn malformed(name: &'static str, fault: &impl ToString) -> TextError {
     TextError::Malformed { name, fault }
 }
 
-fn read(folder: &Path, name: &'static str, limit: u64) -> Result<Option<Vec<u8>>> {
-    let path = folder.join(name);
-    let io = |fault| TextError::Io { path: path.clone(), fault };
-    let mut file = match File::open(&path) {
-        Ok(file) => file,
-        Err(fault) if fault.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(fault) => return Err(io(fault)),
-    };
-    check_size(name, file.metadata().map_err(io)?.len(), limit)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(io)?;
-    Ok(Some(bytes))
-}
-
-fn check_size(name: &'static str, bytes: u64, limit: u64) -> Result<()> {
+pub(crate) fn check_size(name: &'static str, bytes: u64, limit: u64) -> Result<()> {
     if bytes > limit {
         return Err(TextError::TooLarge { name, bytes, limit });
     }

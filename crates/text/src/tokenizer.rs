@@ -1,5 +1,6 @@
 //! Text to tokens and back.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -25,12 +26,12 @@ struct Inner {
 }
 
 impl Tokenizer {
-    /// Opens a folder in Hugging Face format.
+    /// Opens a folder in Hugging Face format, or a GGUF file; see [`Parts::read`].
     ///
     /// # Errors
-    /// A missing, unreadable, oversized or malformed file.
-    pub fn open(folder: &Path) -> Result<Self> {
-        Self::from_parts(Parts::read(folder)?)
+    /// A missing, unreadable, oversized or malformed file, or a GGUF file whose tokenizer cannot be made.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::from_parts(Parts::read(path)?)
     }
 
     /// Rebuilds a tokenizer from the bytes that [`Self::parts`] gave.
@@ -104,6 +105,16 @@ impl Tokenizer {
             .tokenizer
             .decode(tokens, true)
             .map_err(|fault| TextError::Decode { tokens: tokens.len(), fault: fault.to_string() })
+    }
+
+    /// All tokens by their texts.
+    pub(crate) fn vocabulary(&self) -> HashMap<String, Token> {
+        self.0.tokenizer.get_vocab(true)
+    }
+
+    /// The token of this text.
+    pub(crate) fn token(&self, text: &str) -> Option<Token> {
+        self.0.tokenizer.token_to_id(text)
     }
 
     /// Whether a token adds anything to a text: it is known and not special.

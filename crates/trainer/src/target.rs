@@ -158,8 +158,8 @@ fn passes(spans: &[Span]) -> impl Iterator<Item = &[Span]> {
 pub(crate) fn card(checkpoint: &Checkpoint) -> Result<TargetCard> {
     Ok(TargetCard {
         name: checkpoint.name().to_owned(),
-        fingerprint: fingerprint(&checkpoint.dir)?,
-        tokenizer: Tokenizer::open(&checkpoint.dir)?.fingerprint().to_owned(),
+        fingerprint: fingerprint(&checkpoint.path)?,
+        tokenizer: Tokenizer::open(&checkpoint.path)?.fingerprint().to_owned(),
         layers: checkpoint.config.layers,
         hidden_size: checkpoint.config.hidden,
     })

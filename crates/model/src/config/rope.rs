@@ -63,6 +63,18 @@ pub struct Yarn {
     pub truncate: bool,
 }
 
+impl Yarn {
+    /// The factor on cosine and sine of the paper, which holds where no other is given.
+    pub(crate) fn attention_factor_of(factor: f64) -> f64 {
+        attention_scale(factor, 1.0)
+    }
+}
+
+/// How attention is scaled for a stretch by `factor`.
+fn attention_scale(factor: f64, weight: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * weight * factor.ln() + 1.0 }
+}
+
 impl RopeScaling {
     /// The values that `rope_type` may have.
     pub const KNOWN: &[&str] = &["default", "linear", "dynamic", "llama3", "yarn"];
@@ -163,12 +175,10 @@ fn yarn(rope: &RawRope, context: f64) -> Result<Yarn, ConfigFault> {
 
 /// The scale on cosine and sine: as given, else from the two `mscale`s (DeepSeek's variant), else the paper's.
 fn attention_factor(rope: &RawRope, factor: f64) -> f64 {
-    let scale = |weight: f64| {
-        if factor <= 1.0 { 1.0 } else { 0.1 * weight * factor.ln() + 1.0 }
-    };
+    let scale = |weight: f64| attention_scale(factor, weight);
     let ratio =
         non_zero(rope.mscale).zip(non_zero(rope.mscale_all_dim)).map(|(above, below)| scale(above) / scale(below));
-    rope.attention_factor.or(ratio).unwrap_or_else(|| scale(1.0))
+    rope.attention_factor.or(ratio).unwrap_or_else(|| Yarn::attention_factor_of(factor))
 }
 
 /// Zero means "not given" for these fields.

@@ -18,7 +18,7 @@ use crate::weights::Weights;
 /// Where a drafter lies.
 #[derive(Clone, Copy, Debug)]
 pub struct DraftFolder<'a> {
-    /// Its own folder.
+    /// Its own folder, or its GGUF file.
     pub dir: &'a Path,
     /// That of the model it will draft for, where it is at hand.
     pub target: Option<&'a Path>,
@@ -38,9 +38,9 @@ impl DraftFolder<'_> {
         match config {
             DraftConfig::Edd { target, tapped_layer, tokens_beside_states, decoder, .. } => {
                 self.check_layer("tapped_layer", tapped_layer, target.layers)?;
-                let Checkpoint { config, dir } = self.own(&target, &decoder)?;
+                let Checkpoint { config, path } = self.own(&target, &decoder)?;
                 self.open_target(&target)?;
-                let weights = Weights::open(&dir)?;
+                let weights = Weights::open(&path)?;
                 let mut raw = RawModel::load(&config, &weights, None)?;
                 if tokens_beside_states {
                     raw.load_states(&config, &weights)?;

@@ -27,7 +27,7 @@ fn card() -> Value {
 
 /// The target's configuration cut to so many layers.
 fn cut(layers: usize) -> Value {
-    let mut config: Value = serde_json::from_str(&Checkpoint::read_config(&target()).unwrap()).unwrap();
+    let mut config: Value = serde_json::from_str(&Checkpoint::describe(&target()).unwrap()).unwrap();
     config["num_hidden_layers"] = json!(layers);
     config["layer_types"] = json!(vec!["full_attention"; layers]);
     config

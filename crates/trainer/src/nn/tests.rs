@@ -34,7 +34,7 @@ fn assert_equals_reference(checkpoint: &Checkpoint, text: &[u32]) {
 fn golden_checkpoints_give_the_reference_s_logits() {
     for name in ["llama3-rope-scaling", "qwen3"] {
         let checkpoint = golden(name);
-        let text = Golden::open(&checkpoint.dir).unwrap().input_ids;
+        let text = Golden::open(&checkpoint.path).unwrap().input_ids;
         assert_equals_reference(&checkpoint, &text);
     }
 }
@@ -73,7 +73,7 @@ fn exits_share_norm_and_head() {
     let exits = model.logits_at(&batch, &[2, 4]).unwrap();
     assert_eq!(exits.len(), 2);
     for (exit, found) in [2, 4].into_iter().zip(&exits) {
-        let mut cut = Checkpoint::open(&checkpoint.dir).unwrap();
+        let mut cut = Checkpoint::open(&checkpoint.path).unwrap();
         cut.config.layers = exit;
         let expected = Reference::load(&cut).unwrap().forward_causal(&[3, 1, 4, 1, 5]).unwrap().logits;
         assert!(max_abs(&flat(found), &flat(&expected)) < 1e-4, "exit {exit}");

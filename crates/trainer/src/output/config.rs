@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
+use espalier_model::Checkpoint;
 use serde_json::{Value, json};
 
 use crate::error::{Result, TrainError};
 use crate::recipe::Precision;
 
-/// Reads a folder's `config.json`, which `Checkpoint` has already found to be sound.
-pub(crate) fn read(folder: &Path) -> Result<Value> {
-    let path = folder.join("config.json");
-    let text = std::fs::read(&path).map_err(|fault| TrainError::read(&path, fault))?;
-    serde_json::from_slice(&text).map_err(|fault| TrainError::Json { path, fault })
+/// What `config.json` says of the model at `path`, or would say, which `Checkpoint` has already found to be sound.
+pub(crate) fn read(path: &Path) -> Result<Value> {
+    let text = Checkpoint::describe(path)?;
+    serde_json::from_str(&text).map_err(|fault| TrainError::Json { path: path.to_owned(), fault })
 }
 
 /// Cuts a model to its first layers.
