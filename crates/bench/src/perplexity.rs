@@ -67,7 +67,7 @@ pub(crate) fn run(system: &SystemArgs, args: &Perplexity) -> Result<Verdict, Ben
     let mut rows = Vec::new();
     for target in &args.targets {
         let checkpoint = Checkpoint::open(checkpoint(target, system)?)?;
-        let tokenizer = Tokenizer::open(&checkpoint.dir)?;
+        let tokenizer = Tokenizer::open(&checkpoint.path)?;
         let texts = tasks.iter().map(|task| tokens(&tokenizer, task)).collect::<Result<Vec<_>, _>>()?;
         let mut first = None;
         for arithmetic in Arithmetic::ALL {
