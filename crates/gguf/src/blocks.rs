@@ -13,8 +13,12 @@ pub(crate) fn to_f32(kind: TensorType, bytes: &[u8]) -> Vec<f32> {
         TensorType::F16 => floats(bytes, |element| f16::from_le_bytes(element).to_f32()),
         TensorType::BF16 => floats(bytes, |element| bf16::from_le_bytes(element).to_f32()),
         TensorType::Q4_0 => blocks(kind, bytes, q4_0),
+        TensorType::Q4_1 => blocks(kind, bytes, q4_1),
+        TensorType::Q5_0 => blocks(kind, bytes, q5_0),
+        TensorType::Q5_1 => blocks(kind, bytes, q5_1),
         TensorType::Q8_0 => blocks(kind, bytes, q8_0),
         TensorType::Q4_K => blocks(kind, bytes, q4_k),
+        TensorType::Q5_K => blocks(kind, bytes, q5_k),
         TensorType::Q6_K => blocks(kind, bytes, q6_k),
     }
 }
@@ -50,6 +54,54 @@ fn q4_0(block: &[u8; 18], elements: &mut Vec<f32>) {
     elements.extend(quants.iter().map(|pair| element(pair >> 4)));
 }
 
+/// 20 bytes, 32 elements `d q + m`.
+///
+/// | bytes | contents |
+/// |---|---|
+/// | 0..2 | `d`, f16 |
+/// | 2..4 | `m`, f16 |
+/// | 4..20 | `q`, as in [`q4_0`] |
+fn q4_1(block: &[u8; 20], elements: &mut Vec<f32>) {
+    let [d0, d1, m0, m1, quants @ ..] = block;
+    let (d, m) = (scale([*d0, *d1]), scale([*m0, *m1]));
+    let element = |quant: u8| f32::from(quant) * d + m;
+    elements.extend(quants.iter().map(|pair| element(pair & 15)));
+    elements.extend(quants.iter().map(|pair| element(pair >> 4)));
+}
+
+/// 22 bytes, 32 elements `d (q - 16)`.
+///
+/// | bytes | contents |
+/// |---|---|
+/// | 0..2 | `d`, f16 |
+/// | 2..22 | `q`: [`five_bits`] |
+fn q5_0(block: &[u8; 22], elements: &mut Vec<f32>) {
+    let [d0, d1, quants @ ..] = block;
+    let d = scale([*d0, *d1]);
+    elements.extend(five_bits(quants).map(|quant| (f32::from(quant) - 16.0) * d));
+}
+
+/// 24 bytes, 32 elements `d q + m`.
+///
+/// | bytes | contents |
+/// |---|---|
+/// | 0..2 | `d`, f16 |
+/// | 2..4 | `m`, f16 |
+/// | 4..24 | `q`: [`five_bits`] |
+fn q5_1(block: &[u8; 24], elements: &mut Vec<f32>) {
+    let [d0, d1, m0, m1, quants @ ..] = block;
+    let (d, m) = (scale([*d0, *d1]), scale([*m0, *m1]));
+    elements.extend(five_bits(quants).map(|quant| f32::from(quant) * d + m));
+}
+
+/// 32 numbers of 5 bits: bit `i` of the first four bytes is the highest of number `i`; the others lie as in [`q4_0`].
+fn five_bits(packed: &[u8; 20]) -> impl Iterator<Item = u8> {
+    let [h0, h1, h2, h3, quants @ ..] = packed;
+    let high = u32::from_le_bytes([*h0, *h1, *h2, *h3]);
+    let low = quants.iter().map(|pair| pair & 15).chain(quants.iter().map(|pair| pair >> 4));
+    low.enumerate().map(move |(i, low)| low | (((high >> i) & 1) << 4) as u8)
+}
+
 /// 34 bytes, 32 elements `d q`.
 ///
 /// | bytes | contents |
@@ -78,6 +130,26 @@ fn q4_k(block: &[u8; 144], elements: &mut Vec<f32>) {
     for (group, (pairs, shift)) in groups.zip(halves) {
         let (factor, minimum) = (d * f32::from(group.scale), m * f32::from(group.minimum));
         elements.extend(pairs.iter().map(|pair| factor * f32::from((pair >> shift) & 15) - minimum));
+    }
+}
+
+/// 176 bytes, 256 elements in 8 groups of 32, `(d s) q - m t`, with a scale `s` and a minimum `t` for each group.
+///
+/// | bytes | contents |
+/// |---|---|
+/// | 0..16 | `d`, `m`, `s` and `t`, as in [`q4_k`] |
+/// | 16..48 | bit `g` of byte `i` is the highest of `q` of element `i` of group `g` |
+/// | 48..176 | the low 4 bits of `q`, as in [`q4_k`] |
+fn q5_k(block: &[u8; 176], elements: &mut Vec<f32>) {
+    let &[d0, d1, m0, m1, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, ref quants @ ..] = block;
+    let (d, m) = (scale([d0, d1]), scale([m0, m1]));
+    let groups = q4_k_groups([[a0, b0, c0], [a1, b1, c1], [a2, b2, c2], [a3, b3, c3]]);
+    let (high, low) = quants.split_at(32);
+    let halves = low.as_chunks::<32>().0.iter().flat_map(|pairs| [(pairs, 0), (pairs, 4)]);
+    for (at, (group, (pairs, shift))) in groups.zip(halves).enumerate() {
+        let (factor, minimum) = (d * f32::from(group.scale), m * f32::from(group.minimum));
+        let quants = pairs.iter().zip(high).map(|(pair, high)| ((pair >> shift) & 15) | (((high >> at) & 1) << 4));
+        elements.extend(quants.map(|quant| factor * f32::from(quant) - minimum));
     }
 }
 

@@ -13,7 +13,7 @@ impl TensorType {
     pub fn is_written(self) -> bool {
         match self {
             Self::F32 | Self::F16 | Self::BF16 | Self::Q4_0 | Self::Q8_0 => true,
-            Self::Q4_K | Self::Q6_K => false,
+            Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q4_K | Self::Q5_K | Self::Q6_K => false,
         }
     }
 
@@ -28,7 +28,9 @@ impl TensorType {
             Self::BF16 => Ok(floats(elements, |element| bf16::from_f32(element).to_le_bytes())),
             Self::Q4_0 => Ok(blocks(elements, q4_0)),
             Self::Q8_0 => Ok(blocks(elements, q8_0)),
-            Self::Q4_K | Self::Q6_K => Err(GgufError::NotWritten { kind: self }),
+            Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q4_K | Self::Q5_K | Self::Q6_K => {
+                Err(GgufError::NotWritten { kind: self })
+            }
         }
     }
 }

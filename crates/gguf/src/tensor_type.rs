@@ -14,20 +14,40 @@ pub enum TensorType {
     BF16,
     /// 32 elements: a scale, and 4 bits each.
     Q4_0,
+    /// 32 elements: a scale and a minimum, and 4 bits each.
+    Q4_1,
+    /// 32 elements: a scale, and 5 bits each.
+    Q5_0,
+    /// 32 elements: a scale and a minimum, and 5 bits each.
+    Q5_1,
     /// 32 elements: a scale, and 8 bits each.
     Q8_0,
     /// 256 elements: two scales, 8 times 6 bits of scale and 6 of minimum, and 4 bits each.
     Q4_K,
+    /// 256 elements: two scales, 8 times 6 bits of scale and 6 of minimum, and 5 bits each.
+    Q5_K,
     /// 256 elements: a scale, 16 times 8 bits of scale, and 6 bits each.
     Q6_K,
 }
 
 impl TensorType {
     /// The types that are read, for messages.
-    pub const KNOWN: &str = "F32, F16, BF16, Q4_0, Q8_0, Q4_K and Q6_K";
+    pub const KNOWN: &str = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K";
 
     /// All types.
-    const ALL: [Self; 7] = [Self::F32, Self::F16, Self::BF16, Self::Q4_0, Self::Q8_0, Self::Q4_K, Self::Q6_K];
+    const ALL: [Self; 11] = [
+        Self::F32,
+        Self::F16,
+        Self::BF16,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q8_0,
+        Self::Q4_K,
+        Self::Q5_K,
+        Self::Q6_K,
+    ];
 
     /// The type of a number, if it is read.
     pub(crate) fn of(number: u32) -> Option<Self> {
@@ -40,8 +60,12 @@ impl TensorType {
             Self::F32 => 0,
             Self::F16 => 1,
             Self::Q4_0 => 2,
+            Self::Q4_1 => 3,
+            Self::Q5_0 => 6,
+            Self::Q5_1 => 7,
             Self::Q8_0 => 8,
             Self::Q4_K => 12,
+            Self::Q5_K => 13,
             Self::Q6_K => 14,
             Self::BF16 => 30,
         }
@@ -51,8 +75,8 @@ impl TensorType {
     pub fn block_elements(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::BF16 => 1,
-            Self::Q4_0 | Self::Q8_0 => 32,
-            Self::Q4_K | Self::Q6_K => 256,
+            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 => 32,
+            Self::Q4_K | Self::Q5_K | Self::Q6_K => 256,
         }
     }
 
@@ -62,8 +86,12 @@ impl TensorType {
             Self::F32 => 4,
             Self::F16 | Self::BF16 => 2,
             Self::Q4_0 => 18,
+            Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
             Self::Q8_0 => 34,
             Self::Q4_K => 144,
+            Self::Q5_K => 176,
             Self::Q6_K => 210,
         }
     }
@@ -78,13 +106,9 @@ impl fmt::Display for TensorType {
 /// What the type of a number is called that is not read.
 pub(crate) fn name_of_other(number: u32) -> &'static str {
     match number {
-        3 => "Q4_1",
-        6 => "Q5_0",
-        7 => "Q5_1",
         9 => "Q8_1",
         10 => "Q2_K",
         11 => "Q3_K",
-        13 => "Q5_K",
         15 => "Q8_K",
         16 => "IQ2_XXS",
         17 => "IQ2_XS",

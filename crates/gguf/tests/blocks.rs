@@ -18,13 +18,17 @@ struct Kind {
     halves: &'static [usize],
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 11] = [
     Kind { number: 0, ours: TensorType::F32, candle: GgmlDType::F32, halves: &[] },
     Kind { number: 1, ours: TensorType::F16, candle: GgmlDType::F16, halves: &[0] },
     Kind { number: 30, ours: TensorType::BF16, candle: GgmlDType::BF16, halves: &[] },
     Kind { number: 2, ours: TensorType::Q4_0, candle: GgmlDType::Q4_0, halves: &[0] },
+    Kind { number: 3, ours: TensorType::Q4_1, candle: GgmlDType::Q4_1, halves: &[0, 2] },
+    Kind { number: 6, ours: TensorType::Q5_0, candle: GgmlDType::Q5_0, halves: &[0] },
+    Kind { number: 7, ours: TensorType::Q5_1, candle: GgmlDType::Q5_1, halves: &[0, 2] },
     Kind { number: 8, ours: TensorType::Q8_0, candle: GgmlDType::Q8_0, halves: &[0] },
     Kind { number: 12, ours: TensorType::Q4_K, candle: GgmlDType::Q4K, halves: &[0, 2] },
+    Kind { number: 13, ours: TensorType::Q5_K, candle: GgmlDType::Q5K, halves: &[0, 2] },
     Kind { number: 14, ours: TensorType::Q6_K, candle: GgmlDType::Q6K, halves: &[208] },
 ];
 

@@ -231,8 +231,8 @@ fn shapes_can_be_counted() {
 #[test]
 fn other_types_are_refused_by_name_and_number() {
     let kind = |number| tensor_fault(&[listing("t", &[256], number, 0)]);
-    let read = "and F32, F16, BF16, Q4_0, Q8_0, Q4_K and Q6_K are read";
-    assert_eq!(kind(13), format!("tensor \"t\" is of type Q5_K (13), {read}"));
+    let read = "and F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are read";
+    assert_eq!(kind(10), format!("tensor \"t\" is of type Q2_K (10), {read}"));
     assert_eq!(kind(4_000_000_000), format!("tensor \"t\" is of type unknown (4000000000), {read}"));
 }
 

@@ -142,7 +142,11 @@ fn file_type(kind: TensorType) -> u32 {
         TensorType::F16 => 1,
         TensorType::Q4_0 => 2,
         TensorType::Q8_0 => 7,
+        TensorType::Q4_1 => 3,
+        TensorType::Q5_0 => 8,
+        TensorType::Q5_1 => 9,
         TensorType::Q4_K => 14,
+        TensorType::Q5_K => 16,
         TensorType::Q6_K => 18,
         TensorType::BF16 => 32,
     }

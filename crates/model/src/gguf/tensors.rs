@@ -68,6 +68,6 @@ fn float(kind: TensorType) -> Option<DType> {
         TensorType::F32 => Some(DType::F32),
         TensorType::F16 => Some(DType::F16),
         TensorType::BF16 => Some(DType::BF16),
-        TensorType::Q4_0 | TensorType::Q8_0 | TensorType::Q4_K | TensorType::Q6_K => None,
+        _ => None,
     }
 }
