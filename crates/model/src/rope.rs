@@ -46,6 +46,7 @@ fn frequencies(rope: &RopeConfig) -> Vec<f32> {
     match &rope.scaling {
         RopeScaling::Default => plain.collect(),
         RopeScaling::Linear { factor } => plain.map(|freq| freq / *factor as f32).collect(),
+        RopeScaling::Divided { divisors } => plain.zip(divisors).map(|(freq, divisor)| freq / divisor).collect(),
         RopeScaling::Llama3(scaling) => plain.map(|freq| llama3(freq, scaling)).collect(),
         RopeScaling::Yarn(scaling) => yarn(rope, scaling),
     }

@@ -55,6 +55,14 @@ pub enum ConfigFault {
         /// The size of a head.
         head_dim: usize,
     },
+    /// Not one divisor for each pair of rotated dimensions.
+    #[error("`divisors` has {found} entries for {pairs} pairs of rotated dimensions")]
+    Divisors {
+        /// The number of entries.
+        found: usize,
+        /// Pairs of rotated dimensions.
+        pairs: usize,
+    },
     /// `layer_types` does not have one entry per layer.
     #[error("`layer_types` has {found} entries for {layers} layers")]
     LayerTypes {

@@ -57,6 +57,15 @@ pub(super) struct RawRope {
     pub(super) mscale: Option<f64>,
     pub(super) mscale_all_dim: Option<f64>,
     pub(super) truncate: Option<bool>,
+    /// Of `divided`.
+    pub(super) divisors: Option<Vec<f64>>,
+}
+
+impl RawRope {
+    /// The kind of scaling, if it is given.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.rope_type.as_deref().or(self.old_type.as_deref())
+    }
 }
 
 /// The tokens that begin and end a text; `generation_config.json` holds them too, and wins.

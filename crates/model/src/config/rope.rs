@@ -29,6 +29,11 @@ pub enum RopeScaling {
     },
     /// `llama3`: long wavelengths divided by a factor, short ones kept, those between blended.
     Llama3(Llama3),
+    /// `divided`, this program's own name: each frequency divided by a factor of its own, as GGUF files of Llama 3 have it.
+    Divided {
+        /// The divisor of each pair of rotated dimensions.
+        divisors: Vec<f32>,
+    },
     /// `yarn` (YaRN paper, §3): interpolation of slow dimensions, none of fast ones, and a scale on the attention.
     Yarn(Yarn),
 }
@@ -77,7 +82,7 @@ fn attention_scale(factor: f64, weight: f64) -> f64 {
 
 impl RopeScaling {
     /// The values that `rope_type` may have.
-    pub const KNOWN: &[&str] = &["default", "linear", "dynamic", "llama3", "yarn"];
+    pub const KNOWN: &[&str] = &["default", "linear", "dynamic", "llama3", "divided", "yarn"];
 }
 
 /// At 1 all pairs would turn alike, and YaRN's bounds would be infinite.
@@ -97,11 +102,24 @@ pub(super) fn parse(
     let new = raw.rope_parameters.as_ref();
     let rope = raw.rope_scaling.as_ref().or(new).unwrap_or(&empty);
     let new = new.unwrap_or(&empty);
+    let rotary_dim = rotary_dim(raw, rope.partial_rotary_factor.or(new.partial_rotary_factor), family, head_dim)?;
     Ok(RopeConfig {
         theta: theta(raw, rope.rope_theta.or(new.rope_theta), family)?,
-        rotary_dim: rotary_dim(raw, rope.partial_rotary_factor.or(new.partial_rotary_factor), family, head_dim)?,
-        scaling: scaling(rope, context as f64)?,
+        rotary_dim,
+        scaling: match rope.name() {
+            Some("divided") => RopeScaling::Divided { divisors: divisors(rope, rotary_dim / 2)? },
+            name => scaling(name, rope, context as f64)?,
+        },
     })
+}
+
+/// A divisor for each pair of rotated dimensions.
+fn divisors(rope: &RawRope, pairs: usize) -> Result<Vec<f32>, ConfigFault> {
+    let divisors = rope.divisors.as_deref().ok_or(ConfigFault::Missing { field: "divisors" })?;
+    if divisors.len() != pairs {
+        return Err(ConfigFault::Divisors { found: divisors.len(), pairs });
+    }
+    divisors.iter().map(|&divisor| Ok(in_range("divisors", divisor, 1e-6, FACTOR_MAX)? as f32)).collect()
 }
 
 fn theta(raw: &RawConfig, nested: Option<f64>, family: Family) -> Result<f64, ConfigFault> {
@@ -128,8 +146,7 @@ fn rotary_dim(raw: &RawConfig, nested: Option<f64>, family: Family, head_dim: us
     Ok(found)
 }
 
-fn scaling(rope: &RawRope, context: f64) -> Result<RopeScaling, ConfigFault> {
-    let name = rope.rope_type.as_deref().or(rope.old_type.as_deref());
+fn scaling(name: Option<&str>, rope: &RawRope, context: f64) -> Result<RopeScaling, ConfigFault> {
     match name {
         None if rope.factor.is_some() => Err(ConfigFault::Missing { field: "rope_type" }),
         None | Some("default") => Ok(RopeScaling::Default),

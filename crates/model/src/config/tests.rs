@@ -189,7 +189,7 @@ fn faults_name_the_field_the_value_and_the_limit() {
         (json!({ "head_dim": 15 }), "15 of 15 head dimensions would be rotated, expected an even number from 2 to 15"),
         (
             json!({ "rope_scaling": { "type": "longrope" } }),
-            r#"`rope_type` is "longrope", expected one of default, linear, dynamic, llama3, yarn"#,
+            r#"`rope_type` is "longrope", expected one of default, linear, dynamic, llama3, divided, yarn"#,
         ),
         (json!({ "rope_scaling": { "factor": 2.0 } }), "`rope_type` is missing"),
         (json!({ "rope_scaling": { "type": "linear", "factor": 0 } }), "`factor` is 0, outside 0.000001..=1000000"),

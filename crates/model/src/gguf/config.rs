@@ -1,6 +1,6 @@
 //! What `config.json` would say of a model, from the metadata of its GGUF file.
 
-use espalier_gguf::Gguf;
+use espalier_gguf::{Gguf, GgufFile};
 use serde_json::{Value, json};
 
 use super::architecture::Architecture;
@@ -23,15 +23,16 @@ const REFUSED: [&str; 9] = [
 ];
 
 /// A model's `config.json`.
-pub(super) fn describe(keys: &Keys<'_>, header: &Gguf) -> Result<Value, GgufFault> {
+pub(super) fn describe(keys: &Keys<'_>, file: &GgufFile) -> Result<Value, GgufFault> {
     refuse(keys)?;
+    let header = file.header();
     let sizes = Sizes::read(keys, header)?;
     let parts = [
         sizes.fields(keys)?,
         norm(keys)?,
         biases(keys, header),
         window(keys, sizes.context)?,
-        rope::fields_of(keys, header, sizes.head_dim)?,
+        rope::fields_of(keys, file, sizes.head_dim)?,
         special(keys)?,
     ];
     Ok(Value::Object(parts.into_iter().flatten().collect()))

@@ -116,8 +116,11 @@ enum Contents {
 impl Written {
     /// What rotary frequencies are divided by, for llama.cpp, where it cannot be said otherwise.
     fn factors(config: &ModelConfig) -> Option<Self> {
-        let RopeScaling::Llama3(scaling) = &config.rope.scaling else { return None };
-        let factors = llama3_divisors(&config.rope, scaling);
+        let factors = match &config.rope.scaling {
+            RopeScaling::Llama3(scaling) => llama3_divisors(&config.rope, scaling),
+            RopeScaling::Divided { divisors } => divisors.clone(),
+            _ => return None,
+        };
         let (name, shape) = (FREQUENCY_FACTORS.to_owned(), vec![factors.len()]);
         let announced = NewTensor { name, shape, kind: TensorType::F32 };
         Some(Self { announced, contents: Contents::Factors(factors) })

@@ -43,12 +43,22 @@ pub enum GgufFault {
         /// Its value.
         found: f32,
     },
-    /// Rotary frequencies that are divided by a factor each.
+    /// Rotary frequencies that are divided by a factor each, and stretched besides.
+    #[error("it has `rope_freqs.weight`, and its rotary frequencies are stretched besides, as {scaling:?}")]
+    RopeFactors {
+        /// How they are stretched.
+        scaling: String,
+    },
+    /// Not one factor for each pair of rotated dimensions.
     #[error(
-        "it has `rope_freqs.weight`: rotary frequencies that are divided by a factor each are run only where the file \
-         also says how the factors were made, as those that `espalier convert` writes do"
+        "`rope_freqs.weight` has shape {found:?}, expected [{pairs}]: a factor for each pair of rotated dimensions"
     )]
-    RopeFactors,
+    RopeFactorsShape {
+        /// The shape.
+        found: Vec<usize>,
+        /// Pairs of rotated dimensions.
+        pairs: usize,
+    },
     /// Something that a GGUF file has no way to say.
     #[error("`{what}` is {found}, which a GGUF file cannot say")]
     Inexpressible {

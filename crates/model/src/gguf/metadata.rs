@@ -103,7 +103,8 @@ impl Entries {
         self.count("rope.dimension_count", rope.rotary_dim)?;
         self.float("rope.freq_base", rope.theta)?;
         match &rope.scaling {
-            RopeScaling::Default => Ok(()),
+            // Divisors are a tensor.
+            RopeScaling::Default | RopeScaling::Divided { .. } => Ok(()),
             RopeScaling::Linear { factor } => {
                 self.add("rope.scaling.type", Value::String("linear".to_owned()));
                 self.float("rope.scaling.factor", *factor)

@@ -36,7 +36,7 @@ impl GgufModel {
     /// What `config.json` would say of the model.
     pub(crate) fn describe(&self) -> Result<String> {
         let keys = Keys { metadata: self.file.metadata(), architecture: self.architecture };
-        let config = describe(&keys, self.file.header()).map_err(|fault| refusal(&self.file, fault))?;
+        let config = describe(&keys, &self.file).map_err(|fault| refusal(&self.file, fault))?;
         Ok(config.to_string())
     }
 

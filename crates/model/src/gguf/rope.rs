@@ -1,6 +1,6 @@
 //! The rotary embedding, from the metadata of a GGUF file.
 
-use espalier_gguf::Gguf;
+use espalier_gguf::{GgufFile, Tensor};
 use serde_json::{Value, json};
 
 use super::architecture::Architecture;
@@ -23,7 +23,7 @@ const YARN_REFUSED: [&str; 4] = [
     "rope.scaling.yarn_attn_factor",
 ];
 
-pub(super) fn fields_of(keys: &Keys<'_>, header: &Gguf, head_dim: usize) -> Result<Fields, GgufFault> {
+pub(super) fn fields_of(keys: &Keys<'_>, file: &GgufFile, head_dim: usize) -> Result<Fields, GgufFault> {
     let rotary = keys.optional("rope.dimension_count")?.unwrap_or(head_dim);
     if keys.architecture == Architecture::Llama && rotary != head_dim {
         return Err(keys.unsupported("rope.dimension_count", &rotary, "a rotation of whole heads"));
@@ -31,7 +31,7 @@ pub(super) fn fields_of(keys: &Keys<'_>, header: &Gguf, head_dim: usize) -> Resu
     Ok(fields([
         ("rope_theta", json!(keys.optional_float("rope.freq_base")?.unwrap_or(THETA))),
         ("partial_rotary_factor", json!(fraction(rotary, head_dim))),
-        ("rope_scaling", scaling(keys, header)?),
+        ("rope_scaling", scaling(keys, file, rotary / 2)?),
     ]))
 }
 
@@ -41,10 +41,13 @@ fn fraction(rotary: usize, head_dim: usize) -> f64 {
     if (share * head_dim as f64) as usize == rotary { share } else { share.next_up() }
 }
 
-fn scaling(keys: &Keys<'_>, header: &Gguf) -> Result<Value, GgufFault> {
+fn scaling(keys: &Keys<'_>, file: &GgufFile, pairs: usize) -> Result<Value, GgufFault> {
     let kind: Option<&str> = keys.optional("rope.scaling.type")?;
-    if header.info(FREQUENCY_FACTORS).is_some() {
-        return if matches!(kind, None | Some("none")) { llama3(keys) } else { Err(GgufFault::RopeFactors) };
+    if let Some(factors) = file.tensor(FREQUENCY_FACTORS) {
+        return match kind {
+            None | Some("none") => divided(keys, &factors, pairs),
+            Some(other) => Err(GgufFault::RopeFactors { scaling: other.to_owned() }),
+        };
     }
     let factor = given(keys.optional_float("rope.scaling.factor")?);
     match (kind, factor) {
@@ -80,11 +83,17 @@ fn yarn(keys: &Keys<'_>) -> Result<Value, GgufFault> {
     }))
 }
 
-/// Llama 3's scaling, where the file says how its factors were made.
-fn llama3(keys: &Keys<'_>) -> Result<Value, GgufFault> {
+/// Llama 3's scaling where the file says how its factors were made, or else the factors themselves.
+fn divided(keys: &Keys<'_>, factors: &Tensor<'_>, pairs: usize) -> Result<Value, GgufFault> {
+    let shape = factors.info().shape();
+    if shape != [pairs] {
+        return Err(GgufFault::RopeFactorsShape { found: shape.to_vec(), pairs });
+    }
     let mut scaling = fields([("rope_type", json!("llama3"))]);
     for (key, field) in own_keys::LLAMA3 {
-        let value: f64 = keys.metadata.optional(key)?.ok_or(GgufFault::RopeFactors)?;
+        let Some(value) = keys.metadata.optional::<f64>(key)? else {
+            return Ok(json!({ "rope_type": "divided", "divisors": factors.to_f32() }));
+        };
         scaling.insert(field.to_owned(), json!(value));
     }
     Ok(Value::Object(scaling))

@@ -74,8 +74,21 @@ fn windows_and_rotations_that_are_not_run_are_refused() {
     let untyped = qwen().set("qwen3.rope.scaling.factor", Value::F32(4.0));
     let expected = "`qwen3.rope.scaling.factor` is 4, and only one with a `rope.scaling.type` that has factors is run";
     assert_eq!(refusal(&untyped), expected);
-    let unsaid = refusal(&llama().without("espalier.rope_scaling.factor"));
-    assert!(unsaid.starts_with("it has `rope_freqs.weight`: rotary frequencies that are divided"), "{unsaid}");
+    let twice = refusal(&llama().set("llama.rope.scaling.type", text("linear")));
+    assert_eq!(twice, "it has `rope_freqs.weight`, and its rotary frequencies are stretched besides, as \"linear\"");
+    let short = refusal(&qwen().with_tensor("rope_freqs.weight", 5));
+    assert_eq!(short, "`rope_freqs.weight` has shape [5], expected [8]: a factor for each pair of rotated dimensions");
+    let zeros = refusal(&qwen().with_tensor("rope_freqs.weight", 8));
+    assert_eq!(zeros, "`divisors` is 0, outside 0.000001..=1000000");
+}
+
+#[test]
+fn frequencies_are_divided_by_the_factors_of_the_file_where_it_does_not_say_how_they_were_made() {
+    let (whole, unsaid) = (llama().write(), llama().without("espalier.rope_scaling.factor").write());
+    let scaling = Checkpoint::open(unsaid.path()).unwrap().config.rope.scaling;
+    assert!(matches!(scaling, espalier_model::RopeScaling::Divided { .. }), "{scaling:?}");
+    let off = logits(whole.path()).into_iter().zip(logits(unsaid.path())).map(|(a, b)| (a - b).abs());
+    assert!(off.fold(0.0, f32::max) < 1e-4);
 }
 
 #[test]
