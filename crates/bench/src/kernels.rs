@@ -64,7 +64,8 @@ struct PassTime {
     ms: f64,
     /// Relative to one row.
     to_one_row: f64,
-    /// Reading weights and cache once, or doing the arithmetic at peak: the longer of the two.
+    /// Reading weights and cache once, or doing f32 arithmetic at peak: the longer of the two. How fast bytes could be
+    /// multiplied is not measured: in `int8` it is the time of reading.
     floor_ms: f64,
     /// What sets the floor.
     bound: &'static str,
@@ -112,15 +113,16 @@ impl Machine {
 struct Floors {
     /// Reading weights and cache once.
     reading_ms: f64,
-    /// Doing the arithmetic of one row at peak.
+    /// Doing the arithmetic of one row at peak; 0 where that is not known.
     computing_ms: f64,
 }
 
 impl Floors {
     fn new(decoder: &Decoder, bandwidth: f64, peak_flops: f64) -> Self {
+        let f32_ms = decoder.flops(CONTEXT) as f64 / peak_flops * 1e3;
         Self {
             reading_ms: (decoder.weight_bytes() + decoder.cache_bytes(CONTEXT)) as f64 / bandwidth * 1e3,
-            computing_ms: decoder.flops(CONTEXT) as f64 / peak_flops * 1e3,
+            computing_ms: if decoder.arithmetic() == Arithmetic::F32 { f32_ms } else { 0.0 },
         }
     }
 
