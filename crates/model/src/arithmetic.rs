@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::ModelError;
-
 /// The arithmetic of a loaded model's products. It is part of what the model is: two arithmetics give two texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Arithmetic {
@@ -20,6 +18,9 @@ impl Arithmetic {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::F32, Self::Int8];
 
+    /// Their names, for messages.
+    pub const KNOWN: &str = "f32 and int8";
+
     /// Its name on a command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -29,6 +30,13 @@ impl Arithmetic {
     }
 }
 
+/// No arithmetic has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no arithmetic is called {found:?}, only {} are known", Arithmetic::KNOWN)]
+pub struct UnknownArithmetic {
+    found: String,
+}
+
 impl fmt::Display for Arithmetic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -36,10 +44,27 @@ impl fmt::Display for Arithmetic {
 }
 
 impl FromStr for Arithmetic {
-    type Err = ModelError;
+    type Err = UnknownArithmetic;
 
-    fn from_str(name: &str) -> Result<Self, ModelError> {
+    fn from_str(name: &str) -> Result<Self, UnknownArithmetic> {
         let known = Self::ALL.into_iter().find(|arithmetic| arithmetic.name() == name);
-        known.ok_or_else(|| ModelError::Arithmetic { found: name.to_owned() })
+        known.ok_or_else(|| UnknownArithmetic { found: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn every_arithmetic_goes_by_a_name_and_another_name_is_refused() {
+        for arithmetic in Arithmetic::ALL {
+            assert_eq!(arithmetic.to_string().parse::<Arithmetic>().unwrap(), arithmetic);
+            assert!(Arithmetic::KNOWN.contains(arithmetic.name()));
+        }
+        let refusal = "fp8".parse::<Arithmetic>().unwrap_err().to_string();
+        assert_eq!(refusal, "no arithmetic is called \"fp8\", only f32 and int8 are known");
     }
 }

@@ -24,12 +24,6 @@ pub enum ModelError {
         /// What the operating system said.
         fault: std::io::Error,
     },
-    /// No arithmetic has this name.
-    #[error("no arithmetic is called {found:?}, only f32 and int8")]
-    Arithmetic {
-        /// The name that was given.
-        found: String,
-    },
     /// A folder lacks a file that a checkpoint needs.
     #[error("{} has no {name}", folder.display())]
     MissingFile {

@@ -44,7 +44,7 @@ mod team;
 mod weights;
 mod workspace;
 
-pub use arithmetic::Arithmetic;
+pub use arithmetic::{Arithmetic, UnknownArithmetic};
 pub use checkpoint::Checkpoint;
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::{Decoder, LoadOptions, WeightFormat};

@@ -45,9 +45,10 @@ impl Linear {
         emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
     ) {
         let (rows, skipped) = (x.len() / self.inputs, output / PANEL);
-        if matches!(self.panels, Panels::Int8(_)) {
-            round_rows(pool, kernels, x, rows, rounded);
-        }
+        let rounded = match self.panels {
+            Panels::Int8(_) => self.round(pool, kernels, x, rounded),
+            _ => &[],
+        };
         let input = Input { x, rounded };
         pool.run(self.outputs.div_ceil(PANEL) - skipped, &|panel| {
             let panel = panel + skipped;
@@ -63,6 +64,25 @@ impl Linear {
                 });
             }
         });
+    }
+
+    /// Rounds all rows of `x` to bytes.
+    fn round<'a>(
+        &self,
+        pool: &mut Pool,
+        kernels: &Kernels,
+        x: &[f32],
+        rounded: &'a mut Vec<InputGroup>,
+    ) -> &'a [InputGroup] {
+        let (rows, groups) = (x.len() / self.inputs, self.inputs.div_ceil(GROUP));
+        rounded.resize(rows * groups, InputGroup::ZERO);
+        let out = Disjoint::new(rounded);
+        pool.run(rows, &|row| {
+            // SAFETY: each row belongs to one task.
+            let out = unsafe { out.slice(row * groups, groups) };
+            kernels.quantize(&x[row * self.inputs..][..self.inputs], out);
+        });
+        rounded
     }
 
     /// One panel times some rows, into rows of [`PANEL`].
@@ -108,7 +128,7 @@ fn with_zeros(len: usize, body: impl FnOnce(&mut [f32])) {
     body(unsafe { acc.assume_init_mut() });
 }
 
-/// Rows to multiply, as they are and rounded where that was needed.
+/// Rows to multiply: as they are, and rounded where that is needed.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     x: &'a [f32],
@@ -121,17 +141,4 @@ impl Input<'_> {
         let (width, groups) = (self.x.len() / rows, self.rounded.len() / rows);
         Self { x: &self.x[from * width..][..count * width], rounded: &self.rounded[from * groups..][..count * groups] }
     }
-}
-
-/// Rounds all rows to bytes.
-fn round_rows(pool: &mut Pool, kernels: &Kernels, x: &[f32], rows: usize, rounded: &mut Vec<InputGroup>) {
-    let inputs = x.len() / rows.max(1);
-    let groups = inputs.div_ceil(GROUP);
-    rounded.resize(rows * groups, InputGroup::ZERO);
-    let out = Disjoint::new(rounded);
-    pool.run(rows, &|row| {
-        // SAFETY: each row belongs to one task.
-        let out = unsafe { out.slice(row * groups, groups) };
-        kernels.quantize(&x[row * inputs..][..inputs], out);
-    });
 }

@@ -28,11 +28,11 @@ impl WeightGroup {
     /// Rounds up to [`GROUP`] weights, zeros being what is missing. The scale, of 16 bits, is rounded first.
     fn round(weights: &[f32]) -> Self {
         let largest = weights.iter().fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
-        let scale = f16::from_f32(largest / LARGEST);
+        let scale = f16::from_f32(largest / LARGEST).min(f16::MAX);
         let divisor = scale.to_f32();
         let mut quants = [0; GROUP];
         for (quant, weight) in quants.iter_mut().zip(weights) {
-            // All are zero where the scale is. A cast takes what is beyond a byte to its end.
+            // What a rounded scale does not reach is cut. Where it is zero, it does not matter what a quant is.
             *quant = (weight / divisor).round_ties_even().clamp(-LARGEST, LARGEST) as i8;
         }
         Self { scale, quants }
@@ -220,6 +220,8 @@ mod tests {
             let [ones, small, none] = sums(-3.0)[..] else { panic!("three outputs") };
             assert!((ones - 192.0).abs() < 0.1 && (small / -0.192 - 1.0).abs() < 0.02 && none == 0.0, "{ones} {small}");
             assert!(sums(1e36)[0] < -6e37);
+            let huge = packed(&Sizes { rows: 1, inputs: 32, outputs: 1 }, &[1e30; 32]);
+            assert!(forward(kernels, &huge, &[1.0; 32])[0].is_finite(), "{}: cut to the largest scale", kernels.name);
         }
     }
 
