@@ -47,7 +47,7 @@ struct Machine {
 #[derive(Serialize)]
 struct Measured {
     target: String,
-    weights: &'static str,
+    weights: String,
     weight_bytes: usize,
     /// Bytes per second of streaming reads of as many bytes: partly from the caches where they are large.
     bandwidth: f64,
@@ -89,13 +89,16 @@ pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchE
 }
 
 /// How weights are held and multiplied, and what that is called.
-fn ways() -> [(&'static str, LoadOptions); 3] {
+fn ways() -> Vec<(String, LoadOptions)> {
     let stored = LoadOptions::default();
-    [
-        ("as stored, in f32 arithmetic", stored),
-        ("in f32, in f32 arithmetic", LoadOptions { format: WeightFormat::F32, ..stored }),
-        ("in 8 bits, in int8 arithmetic", LoadOptions { arithmetic: Arithmetic::Int8, ..stored }),
-    ]
+    let in_f32 = [
+        ("as stored, in f32 arithmetic".to_owned(), stored),
+        ("in f32, in f32 arithmetic".to_owned(), LoadOptions { format: WeightFormat::F32, ..stored }),
+    ];
+    let rounded = Arithmetic::ALL.into_iter().filter(|arithmetic| *arithmetic != Arithmetic::F32);
+    let rounded =
+        rounded.map(|arithmetic| (format!("in {arithmetic} arithmetic"), LoadOptions { arithmetic, ..stored }));
+    in_f32.into_iter().chain(rounded).collect()
 }
 
 impl Machine {
@@ -143,7 +146,7 @@ fn measure(decoder: &Decoder, work: &mut Workspace, machine: &Machine) -> Result
     let floors = Floors::new(decoder, bandwidth, machine.peak_flops);
     let passes = ROWS.iter().zip(medians).map(|(&rows, ms)| floors.pass(rows, ms, medians[0])).collect();
     let together = together::measure(decoder, work)?;
-    Ok(Measured { target: String::new(), weights: "", weight_bytes, bandwidth, passes, together })
+    Ok(Measured { target: String::new(), weights: String::new(), weight_bytes, bandwidth, passes, together })
 }
 
 /// The median time of a pass over each number of rows.

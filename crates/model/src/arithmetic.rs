@@ -9,23 +9,29 @@ pub enum Arithmetic {
     /// Weights as they are stored, inputs and sums in f32.
     #[default]
     F32,
+    /// Weights and inputs rounded to bf16, sums in f32, in the order of a matrix unit that multiplies tiles.
+    Bf16,
     /// Weights and inputs rounded to 8 bits in groups of 32 along the inner dimension, each with a scale; exact sums
     /// within a group, f32 beyond it.
     Int8,
+    /// The same with weights rounded to 4 bits, each group with a scale and a smallest weight.
+    Int8Q4,
 }
 
 impl Arithmetic {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::F32, Self::Int8];
+    pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::Int8, Self::Int8Q4];
 
     /// Their names, for messages.
-    pub const KNOWN: &str = "f32 and int8";
+    pub const KNOWN: &str = "f32, bf16, int8 and int8-q4";
 
     /// Its name on a command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
+            Self::Bf16 => "bf16",
             Self::Int8 => "int8",
+            Self::Int8Q4 => "int8-q4",
         }
     }
 }
@@ -65,6 +71,6 @@ mod tests {
             assert!(Arithmetic::KNOWN.contains(arithmetic.name()));
         }
         let refusal = "fp8".parse::<Arithmetic>().unwrap_err().to_string();
-        assert_eq!(refusal, "no arithmetic is called \"fp8\", only f32 and int8 are known");
+        assert_eq!(refusal, "no arithmetic is called \"fp8\", only f32, bf16, int8 and int8-q4 are known");
     }
 }

@@ -2,31 +2,37 @@
 //!
 //! The weight matrix (out, in) is cut into panels of [`PANEL`] outputs. One pass over the panels serves any number of rows
 //! and reads every weight once, from front to back. In f32 arithmetic a panel is cut into pairs of vectors; a pair holds,
-//! for each input, the weights of its [`PAIR`] outputs side by side. Of 8-bit weights see [`int8`].
+//! for each input, the weights of its [`PAIR`] outputs side by side. In other arithmetics it lies in [`blocks`].
 
+mod blocks;
 mod int8;
 mod layout;
 mod matrix;
 mod packing;
+mod rounding;
+#[cfg(test)]
+mod tests;
+mod tiles;
 
 use std::mem::MaybeUninit;
 
 use self::layout::PAIR;
 use self::matrix::Panels;
-use crate::disjoint::Disjoint;
-use crate::kernels::{GROUP, InputGroup, Kernels, LANES, Product};
+use self::rounding::Rows;
+use crate::kernels::{Kernels, LANES, Product};
 use crate::pool::Pool;
 
 pub(crate) use self::layout::PANEL;
 pub(crate) use self::matrix::Linear;
 pub(crate) use self::packing::Packer;
+pub(crate) use self::rounding::Rounded;
 
 /// What a layer is computed with.
 pub(crate) struct Compute<'a> {
     pub(crate) pool: &'a mut Pool,
     pub(crate) kernels: &'a Kernels,
     /// Where inputs are kept that had to be rounded first.
-    pub(crate) rounded: &'a mut Vec<InputGroup>,
+    pub(crate) rounded: &'a mut Rounded,
 }
 
 impl Linear {
@@ -45,11 +51,13 @@ impl Linear {
         emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
     ) {
         let (rows, skipped) = (x.len() / self.inputs, output / PANEL);
-        let rounded = match self.panels {
-            Panels::Int8(_) => self.round(pool, kernels, x, rounded),
-            _ => &[],
-        };
-        let input = Input { x, rounded };
+        let unrounded = Rows { x, inputs: self.inputs };
+        match self.panels {
+            Panels::F32(_) | Panels::Widened(_) => {}
+            Panels::Tiles(_) => rounded.to_bf16(pool, kernels, unrounded),
+            Panels::Q8(_) | Panels::Q4(_) => rounded.to_int8(pool, kernels, unrounded),
+        }
+        let input = Input { x, rounded, rows };
         pool.run(self.outputs.div_ceil(PANEL) - skipped, &|panel| {
             let panel = panel + skipped;
             let first = panel * PANEL;
@@ -57,7 +65,7 @@ impl Linear {
             for from in (0..rows).step_by(ROWS_AT_ONCE) {
                 let count = ROWS_AT_ONCE.min(rows - from);
                 with_zeros(count * PANEL, |acc| {
-                    self.panel(kernels, panel, input.rows(from, count, rows), acc);
+                    self.panel(kernels, panel, (input, from), acc);
                     for (r, values) in acc.chunks_exact(PANEL).enumerate() {
                         emit(from + r, first, &values[..width]);
                     }
@@ -66,34 +74,19 @@ impl Linear {
         });
     }
 
-    /// Rounds all rows of `x` to bytes.
-    fn round<'a>(
-        &self,
-        pool: &mut Pool,
-        kernels: &Kernels,
-        x: &[f32],
-        rounded: &'a mut Vec<InputGroup>,
-    ) -> &'a [InputGroup] {
-        let (rows, groups) = (x.len() / self.inputs, self.inputs.div_ceil(GROUP));
-        rounded.resize(rows * groups, InputGroup::ZERO);
-        let out = Disjoint::new(rounded);
-        pool.run(rows, &|row| {
-            // SAFETY: each row belongs to one task.
-            let out = unsafe { out.slice(row * groups, groups) };
-            kernels.quantize(&x[row * self.inputs..][..self.inputs], out);
-        });
-        rounded
-    }
-
-    /// One panel times some rows, into rows of [`PANEL`].
-    fn panel(&self, kernels: &Kernels, panel: usize, input: Input<'_>, acc: &mut [f32]) {
-        let (from, x) = (panel * PANEL * self.inputs, input.x);
-        // SAFETY: `x` holds whole rows, `acc` a row of PANEL for each, the slice below the whole panel.
+    /// One panel times the rows from `from` on that `acc` has room for, into rows of [`PANEL`].
+    fn panel(&self, kernels: &Kernels, panel: usize, (input, from): (Input<'_>, usize), acc: &mut [f32]) {
+        let (weights, count) = (panel * PANEL * self.inputs, acc.len() / PANEL);
+        let x = &input.x[from * self.inputs..][..count * self.inputs];
+        let (int8, bf16) = (input.rounded.int8(input.rows, from, count), input.rounded.bf16(input.rows, from, count));
+        // SAFETY: `x` and what was rounded hold whole rows, `acc` a row of PANEL for each, the slices below whole panels.
         unsafe {
             match &self.panels {
-                Panels::F32(w) => kernels.product_f32(self.product(x, &w.as_slice()[from..], acc)),
-                Panels::Bf16(w) => kernels.product_bf16(self.product(x, &w.as_slice()[from..], acc)),
-                Panels::Int8(panels) => kernels.product_int8(panels.product(panel, input.rounded, acc)),
+                Panels::F32(w) => kernels.product_f32(self.product(x, &w.as_slice()[weights..], acc)),
+                Panels::Widened(w) => kernels.product_widened(self.product(x, &w.as_slice()[weights..], acc)),
+                Panels::Tiles(panels) => kernels.product_bf16(panels.product(panel, bf16, acc)),
+                Panels::Q8(panels) => kernels.product_q8(panels.product(panel, int8, acc)),
+                Panels::Q4(panels) => kernels.product_q4(panels.product(panel, int8, acc)),
             }
         }
     }
@@ -117,7 +110,7 @@ impl Linear {
 }
 
 /// Rows that one task multiplies before it hands them on: a multiple of every register tile's height.
-const ROWS_AT_ONCE: usize = 24;
+const ROWS_AT_ONCE: usize = 48;
 
 /// Calls `body` with `len` zeros on the stack, at most [`ROWS_AT_ONCE`] rows of a panel; only those are cleared.
 fn with_zeros(len: usize, body: impl FnOnce(&mut [f32])) {
@@ -132,13 +125,6 @@ fn with_zeros(len: usize, body: impl FnOnce(&mut [f32])) {
 #[derive(Clone, Copy)]
 struct Input<'a> {
     x: &'a [f32],
-    rounded: &'a [InputGroup],
-}
-
-impl Input<'_> {
-    /// `count` rows from `from` on of `rows`.
-    fn rows(&self, from: usize, count: usize, rows: usize) -> Self {
-        let (width, groups) = (self.x.len() / rows, self.rounded.len() / rows);
-        Self { x: &self.x[from * width..][..count * width], rounded: &self.rounded[from * groups..][..count * groups] }
-    }
+    rounded: &'a Rounded,
+    rows: usize,
 }

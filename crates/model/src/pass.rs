@@ -4,8 +4,9 @@ use crate::activation::gated;
 use crate::attention::{AttentionShape, Context, Task};
 use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer, Projection};
 use crate::disjoint::Disjoint;
-use crate::kernels::{InputGroup, Kernels};
+use crate::kernels::Kernels;
 use crate::kv_cache::{Beside, KvCache, LayerCache, Run};
+use crate::linear::Rounded;
 use crate::linear::{Compute, PANEL};
 use crate::pool::Pool;
 use crate::rows::Segment;
@@ -77,7 +78,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) team: Turn<'a>,
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: &'a mut Buffers,
-    rounded: &'a mut Vec<InputGroup>,
+    rounded: &'a mut Rounded,
 }
 
 /// Makes `buffer` hold `len` elements; what they are does not matter.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::kernels::{InputGroup, Kernels};
+use crate::kernels::Kernels;
+use crate::linear::Rounded;
 use crate::team::Team;
 
 /// Threads and buffers of one engine.
@@ -10,8 +11,8 @@ pub struct Workspace {
     pub(crate) team: Team,
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: Buffers,
-    /// What a linear layer multiplies, where that is rounded first (rows, groups of its inputs).
-    pub(crate) rounded: Vec<InputGroup>,
+    /// What a linear layer multiplies, where that is rounded first.
+    pub(crate) rounded: Rounded,
     /// How long the last pass waited for others of the team.
     pub(crate) waited: Duration,
 }
@@ -29,12 +30,12 @@ impl Workspace {
             team: team.clone(),
             kernels: Kernels::detect(),
             buffers: Buffers::default(),
-            rounded: Vec::new(),
+            rounded: Rounded::default(),
             waited: Duration::ZERO,
         }
     }
 
-    /// As [`Self::new`], with the kernels of the instruction set `name` (`avx512vnni`, `avx512`, `avx2`, `portable`), if this
+    /// As [`Self::new`], with the kernels of the instruction set `name` (`amx`, `avx512vnni`, `avx512`, `avx2`, `portable`), if this
     /// processor has it.
     pub fn with_instruction_set(threads: usize, name: &str) -> Option<Self> {
         let kernels = Kernels::available().into_iter().find(|k| k.name == name)?;

@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::{Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, WeightFormat, Workspace};
+use espalier_model::{
+    Arithmetic, Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, WeightFormat, Workspace,
+};
 use proptest::prelude::*;
 
 fn manifest(path: &str) -> PathBuf {
@@ -12,8 +14,11 @@ fn manifest(path: &str) -> PathBuf {
 }
 
 fn load(path: &str, format: WeightFormat) -> Decoder {
-    Decoder::load(&Checkpoint::open(manifest(path)).unwrap(), &LoadOptions { format, ..LoadOptions::default() })
-        .unwrap()
+    load_with(path, LoadOptions { format, ..LoadOptions::default() })
+}
+
+fn load_with(path: &str, options: LoadOptions) -> Decoder {
+    Decoder::load(&Checkpoint::open(manifest(path)).unwrap(), &options).unwrap()
 }
 
 /// A bf16 checkpoint and f32 ones, of several architectures.
@@ -53,22 +58,37 @@ fn text(length: usize, seed: u32) -> Vec<u32> {
     (0..length as u32).map(|i| (i + seed).wrapping_mul(2_654_435_761) % 500).collect()
 }
 
+/// Decodes a text token by token, and then so many at once by all means that this machine has.
+fn any_number_of_rows_gives_the_bits_of_one(decoder: &Decoder, tokens: &[u32], numbers: &[usize]) {
+    let alone = one_by_one(decoder, &mut Workspace::new(1), tokens);
+    for mut work in workspaces() {
+        for &rows in numbers {
+            let mut cache = decoder.new_cache();
+            let mut together = Vec::new();
+            for chunk in tokens.chunks(rows) {
+                together.extend(run(decoder, &mut work, &mut cache, &Row::chain(chunk, 0)));
+                keep_all(&mut cache);
+            }
+            let by = format!("{}, {} threads, {}", work.instruction_set(), work.threads(), decoder.arithmetic());
+            assert!(together == alone, "{rows} rows, {by}");
+        }
+    }
+}
+
 #[test]
 fn any_number_of_rows_gives_the_bits_of_one_row() {
     for path in CHECKPOINTS {
-        let decoder = load(path, WeightFormat::Stored);
         let tokens = text(if path.contains("small") { 40 } else { 90 }, 1);
-        let alone = one_by_one(&decoder, &mut Workspace::new(1), &tokens);
-        for mut work in workspaces() {
-            for rows in [2, 3, 7, 13, 25, 90] {
-                let mut cache = decoder.new_cache();
-                let mut together = Vec::new();
-                for chunk in tokens.chunks(rows) {
-                    together.extend(run(&decoder, &mut work, &mut cache, &Row::chain(chunk, 0)));
-                    keep_all(&mut cache);
-                }
-                assert!(together == alone, "{path}: {rows} rows, {}, {}", work.instruction_set(), work.threads());
-            }
+        any_number_of_rows_gives_the_bits_of_one(&load(path, WeightFormat::Stored), &tokens, &[2, 3, 7, 13, 25, 90]);
+    }
+}
+
+#[test]
+fn so_it_does_in_every_arithmetic() {
+    for arithmetic in Arithmetic::ALL {
+        for (path, layers) in [("../../models/small", Some(2)), ("tests/golden/qwen3", None)] {
+            let decoder = load_with(path, LoadOptions { arithmetic, layers, ..LoadOptions::default() });
+            any_number_of_rows_gives_the_bits_of_one(&decoder, &text(20, 1), &[3, 20]);
         }
     }
 }

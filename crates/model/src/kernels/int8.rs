@@ -1,17 +1,16 @@
-//! Products of 8-bit weights with 8-bit inputs: exact integers within a group of [`GROUP`] inputs, scaled in f32.
+//! Products of 8-bit or 4-bit weights with 8-bit inputs: exact integers within a group of [`GROUP`] inputs, scaled in f32.
 //!
 //! Weights and inputs are cut into groups along the inner dimension, each with a scale of its own. An output is
 //! `sum over groups of (sum of products) * (input scale * weight scale)`: the inner sum is an integer and the same however
 //! it is computed; the outer one adds groups in their order, by one fused multiply-add each. So all instruction sets have
-//! the same bits, and a row's bits do not depend on other rows.
+//! the same bits, and a row's bits do not depend on other rows. Weights of 4 bits count from the smallest of their group,
+//! which adds `smallest * sum of inputs` by a second multiply-add.
 //!
 //! Processors multiply an unsigned with a signed byte. So either the inputs are made positive and their signs given to the
 //! weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
+use super::blocks::{self, BlockProduct, Format, GROUP};
 use super::simd::{LANES, Simd, to_array};
-
-/// Inputs that share a scale.
-pub(crate) const GROUP: usize = 32;
 
 /// Inputs of one output that lie side by side: as many products as one 32-bit sum takes at once.
 pub(crate) const QUAD: usize = 4;
@@ -23,10 +22,6 @@ const OFFSET: i32 = 128;
 /// size fit 16 bits together; -128 is no weight.
 pub(crate) const LARGEST: f32 = 127.0;
 
-/// Bytes of [`LANES`] outputs for one group of inputs: a scale of 16 bits for each output, and then for each four inputs
-/// the four weights of each output.
-pub(crate) const BLOCK_BYTES: usize = LANES * size_of::<u16>() + LANES * GROUP;
-
 /// A group of inputs of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(8))]
@@ -37,39 +32,16 @@ pub(crate) struct InputGroup {
     pub(crate) sizes: [u8; GROUP],
     /// What the quants were divided by.
     pub(crate) scale: f32,
+    /// The sum of the quants times the scale.
+    pub(crate) total: f32,
     /// What sums of products with weights made positive begin with: `-OFFSET * sum of quants`.
     pub(crate) offset: i32,
 }
 
 impl InputGroup {
     /// A group of zeros.
-    pub(crate) const ZERO: Self = Self { quants: [0; GROUP], sizes: [0; GROUP], scale: 0.0, offset: 0 };
+    pub(crate) const ZERO: Self = Self { quants: [0; GROUP], sizes: [0; GROUP], scale: 0.0, total: 0.0, offset: 0 };
 }
-
-/// What a product reads and writes. `x`: rows of groups, `x_stride` apart; `w`: `strips` of [`LANES`] outputs,
-/// `strip_stride` bytes apart, each of `groups` blocks of [`BLOCK_BYTES`]; `acc`: rows of `acc_stride` elements, which are
-/// added to.
-#[derive(Clone, Copy)]
-pub(crate) struct Int8Product {
-    pub(crate) x: *const InputGroup,
-    pub(crate) x_stride: usize,
-    pub(crate) rows: usize,
-    pub(crate) groups: usize,
-    pub(crate) w: *const u8,
-    pub(crate) strip_stride: usize,
-    pub(crate) strips: usize,
-    pub(crate) acc: *mut f32,
-    pub(crate) acc_stride: usize,
-}
-
-/// How far ahead of its use a weight is asked for.
-const PREFETCH_BYTES: usize = 8192;
-
-/// Bytes that memory hands out at a time.
-const CACHE_LINE: usize = 64;
-
-/// Groups that all rows take before the next ones, whose weights come from memory meanwhile.
-const GROUPS_AT_ONCE: usize = 8;
 
 /// Sixteen sums of products of bytes, on top of the lanes of [`Simd`].
 pub(crate) trait Int8: Simd {
@@ -80,12 +52,18 @@ pub(crate) trait Int8: Simd {
     /// Rows of a register tile, at most 12.
     const INT8_ROWS: usize;
 
-    /// What the sums of a group of inputs begin with.
+    /// What sums of products begin with.
+    unsafe fn zero() -> Self::Sums;
+    /// What sums of products of signed weights begin with.
     unsafe fn begin(x: *const InputGroup) -> Self::Sums;
-    /// [`LANES`] times [`QUAD`] weights from memory.
+    /// [`LANES`] times [`QUAD`] signed weights from memory.
     unsafe fn load_quads(from: *const u8) -> Self::Quads;
-    /// Adds to each lane the products of its four weights with the four inputs of `x` from `quad * QUAD` on.
+    /// Twice as many weights of 4 bits, positive ones: those of the lower halves of bytes, and those of the upper ones.
+    unsafe fn load_nibbles(from: *const u8) -> [Self::Quads; 2];
+    /// Adds to each lane the products of its four signed weights with the four inputs of `x` from `quad * QUAD` on.
     unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums;
+    /// The same with positive weights below 16.
+    unsafe fn dot_nibbles(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums;
     /// As floats: exact, as the sums of a group are below 2^24.
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V;
     /// [`LANES`] 16-bit floats from memory.
@@ -93,106 +71,142 @@ pub(crate) trait Int8: Simd {
     /// Integers of -127..=127 as bytes.
     unsafe fn to_bytes(values: [Self::V; 2]) -> [i8; GROUP];
     /// [`register_tile`] compiled for this set, as a function of its own.
-    unsafe fn int8_tile<const R: usize>(p: Int8Product);
+    unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>);
 }
 
-/// One strip and `R` rows.
-#[inline(always)]
-pub(crate) unsafe fn register_tile<S: Int8, const R: usize>(p: Int8Product) {
-    // SAFETY: `p` describes valid memory; see `Int8Product`.
-    unsafe {
-        for group in 0..p.groups {
-            let block = p.w.add(group * BLOCK_BYTES);
-            for line in 0..BLOCK_BYTES.div_ceil(CACHE_LINE) {
-                S::prefetch(block.wrapping_add(PREFETCH_BYTES + line * CACHE_LINE));
-            }
-            let x = p.x.add(group);
+/// Weights in a block that are multiplied with bytes.
+pub(crate) trait Weights {
+    /// Bytes of a block.
+    const BYTES: usize;
+
+    /// Adds the products of a block and of `R` groups to `R` rows of sums, `acc_stride` elements apart.
+    unsafe fn multiply<S: Int8, const R: usize>(
+        block: *const u8,
+        x: *const InputGroup,
+        acc: *mut f32,
+        acc_stride: usize,
+    );
+}
+
+/// 8 bits each: a scale of 16 bits for each of [`LANES`] outputs, and then for each four inputs the four weights of each
+/// output.
+pub(crate) struct Q8;
+
+/// 4 bits each: a scale and a smallest weight, of 16 bits, for each of [`LANES`] outputs, and then for each eight inputs
+/// the weights of each output, four bytes that hold the first four inputs' in their lower halves and the others' in their
+/// upper ones. A weight is the smallest plus 0 to 15 times the scale.
+pub(crate) struct Q4;
+
+/// Bytes of a 16-bit number for each output of a block.
+pub(crate) const SCALES_BYTES: usize = LANES * size_of::<u16>();
+
+impl Weights for Q8 {
+    const BYTES: usize = SCALES_BYTES + LANES * GROUP;
+
+    #[inline(always)]
+    unsafe fn multiply<S: Int8, const R: usize>(
+        block: *const u8,
+        x: *const InputGroup,
+        acc: *mut f32,
+        acc_stride: usize,
+    ) {
+        // SAFETY: a block has BYTES bytes; there are R groups and rows.
+        unsafe {
             let mut sums = [S::begin(x); R];
             for (r, sum) in sums.iter_mut().enumerate() {
-                *sum = S::begin(x.add(r * p.x_stride));
+                *sum = S::begin(x.add(r));
             }
-            let quants = block.add(LANES * size_of::<u16>());
             for quad in 0..GROUP / QUAD {
-                let weights = S::load_quads(quants.add(quad * LANES * QUAD));
+                let weights = S::load_quads(block.add(SCALES_BYTES + quad * LANES * QUAD));
                 for (r, sum) in sums.iter_mut().enumerate() {
-                    *sum = S::dot(*sum, weights, x.add(r * p.x_stride), quad);
+                    *sum = S::dot(*sum, weights, x.add(r), quad);
                 }
             }
             let scales = S::load_f16(block.cast());
             for (r, sum) in sums.into_iter().enumerate() {
-                let acc = p.acc.add(r * p.acc_stride);
-                let scale = S::mul(scales, S::splat((*x.add(r * p.x_stride)).scale));
+                let acc = acc.add(r * acc_stride);
+                let scale = S::mul(scales, S::splat((*x.add(r)).scale));
                 S::store(acc, S::fma(S::sums_to_f32(sum), scale, S::load(acc)));
             }
         }
     }
 }
 
-/// A strip over all rows, in register tiles of about equal height.
-unsafe fn strip<S: Int8>(mut p: Int8Product) {
-    let mut left = p.rows;
-    while left > 0 {
-        let height = left.div_ceil(left.div_ceil(S::INT8_ROWS));
-        // SAFETY: the rows of `p` are walked once.
+impl Weights for Q4 {
+    const BYTES: usize = 2 * SCALES_BYTES + LANES * GROUP / 2;
+
+    #[inline(always)]
+    unsafe fn multiply<S: Int8, const R: usize>(
+        block: *const u8,
+        x: *const InputGroup,
+        acc: *mut f32,
+        acc_stride: usize,
+    ) {
+        // SAFETY: a block has BYTES bytes; there are R groups and rows.
         unsafe {
-            match height {
-                1 => S::int8_tile::<1>(p),
-                2 => S::int8_tile::<2>(p),
-                3 => S::int8_tile::<3>(p),
-                4 => S::int8_tile::<4>(p),
-                5 => S::int8_tile::<5>(p),
-                6 => S::int8_tile::<6>(p),
-                7 => S::int8_tile::<7>(p),
-                8 => S::int8_tile::<8>(p),
-                9 => S::int8_tile::<9>(p),
-                10 => S::int8_tile::<10>(p),
-                11 => S::int8_tile::<11>(p),
-                _ => S::int8_tile::<12>(p),
+            let mut sums = [S::zero(); R];
+            for eight in 0..GROUP / (2 * QUAD) {
+                let halves = S::load_nibbles(block.add(2 * SCALES_BYTES + eight * LANES * QUAD));
+                for (half, weights) in halves.into_iter().enumerate() {
+                    for (r, sum) in sums.iter_mut().enumerate() {
+                        *sum = S::dot_nibbles(*sum, weights, x.add(r), 2 * eight + half);
+                    }
+                }
             }
-            p.x = p.x.add(height * p.x_stride);
-            p.acc = p.acc.add(height * p.acc_stride);
+            let [scales, smallest] = [S::load_f16(block.cast()), S::load_f16(block.add(SCALES_BYTES).cast())];
+            for (r, sum) in sums.into_iter().enumerate() {
+                let (acc, x) = (acc.add(r * acc_stride), &*x.add(r));
+                let scaled = S::fma(S::sums_to_f32(sum), S::mul(scales, S::splat(x.scale)), S::load(acc));
+                S::store(acc, S::fma(smallest, S::splat(x.total), scaled));
+            }
         }
-        left -= height;
+    }
+}
+
+/// Blocks of such weights.
+pub(crate) struct Int8Blocks<W>(std::marker::PhantomData<W>);
+
+impl<S: Int8, W: Weights> Format<S> for Int8Blocks<W> {
+    type Input = InputGroup;
+    const BYTES: usize = W::BYTES;
+    const ROWS: usize = S::INT8_ROWS;
+
+    #[inline(always)]
+    unsafe fn tile<const R: usize>(p: BlockProduct<InputGroup>) {
+        // SAFETY: passed on to the caller.
+        unsafe { S::int8_tile::<W, R>(p) }
+    }
+}
+
+/// One strip and `R` rows.
+#[inline(always)]
+pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
+    for group in 0..p.groups {
+        // SAFETY: `p` describes valid memory; see `BlockProduct`.
+        unsafe {
+            let block = p.w.add(group * W::BYTES);
+            blocks::prefetch::<S>(block, W::BYTES);
+            W::multiply::<S, R>(block, p.x.add(group * p.x_stride), p.acc, p.acc_stride);
+        }
     }
 }
 
 /// `acc += x * w`.
-pub(crate) unsafe fn product<S: Int8>(p: Int8Product) {
-    for at in 0..p.strips {
-        for from in (0..p.groups).step_by(GROUPS_AT_ONCE) {
-            // SAFETY: these are strips and groups of the product.
-            unsafe {
-                strip::<S>(Int8Product {
-                    x: p.x.add(from),
-                    groups: GROUPS_AT_ONCE.min(p.groups - from),
-                    w: p.w.add(at * p.strip_stride + from * BLOCK_BYTES),
-                    acc: p.acc.add(at * LANES),
-                    ..p
-                });
-            }
-        }
-    }
+#[inline(always)]
+pub(super) unsafe fn product<S: Int8, W: Weights>(p: BlockProduct<InputGroup>) {
+    // SAFETY: passed on to the caller.
+    unsafe { blocks::product::<S, Int8Blocks<W>>(p) }
 }
 
-/// Rounds a row to bytes, group by group; what is missing in the last one counts as zeros. A group of numbers too small to
-/// be divided by becomes zeros.
+/// Rounds up to [`GROUP`] inputs to bytes, zeros being what is missing. A group of numbers too small to be divided by
+/// becomes zeros.
 #[inline(always)]
-pub(crate) unsafe fn quantize<S: Int8>(row: &[f32], out: &mut [InputGroup]) {
-    let (whole, rest) = row.as_chunks::<GROUP>();
-    for (values, group) in whole.iter().zip(&mut *out) {
-        // SAFETY: the caller vouches for the instruction set.
-        unsafe { quantize_group::<S>(values, group) };
-    }
-    if let Some(group) = out.get_mut(whole.len()).filter(|_| !rest.is_empty()) {
-        let mut values = [0.0; GROUP];
-        values[..rest.len()].copy_from_slice(rest);
-        // SAFETY: as above.
-        unsafe { quantize_group::<S>(&values, group) };
-    }
-}
-
-#[inline(always)]
-unsafe fn quantize_group<S: Int8>(values: &[f32; GROUP], group: &mut InputGroup) {
+pub(super) unsafe fn quantize<S: Int8>(values: &[f32], group: &mut InputGroup) {
+    let mut padded = [0.0; GROUP];
+    let values = values.as_array().unwrap_or_else(|| {
+        padded[..values.len()].copy_from_slice(values);
+        &padded
+    });
     // SAFETY: both halves of the group are whole vectors.
     unsafe {
         let [first, second] = [S::load(values.as_ptr()), S::load(values.as_ptr().add(LANES))];
@@ -208,6 +222,7 @@ unsafe fn quantize_group<S: Int8>(values: &[f32; GROUP], group: &mut InputGroup)
         *size = quant.unsigned_abs();
         sum += i32::from(*quant);
     }
+    group.total = group.scale * sum as f32;
     group.offset = -OFFSET * sum;
 }
 

@@ -3,6 +3,8 @@
 //! [`Kernels`] is a table of entry points for one set, chosen once at run time. Results are the same bits whatever the
 //! set, the number of rows, and the number of threads.
 
+mod bf16;
+mod blocks;
 mod elementwise;
 mod int8;
 mod portable;
@@ -11,21 +13,27 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub(crate) use bf16::{Bf16Group, TILE_BYTES, round as round_to_bf16};
+pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use elementwise::CHAINS;
-pub(crate) use int8::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LARGEST, QUAD};
+pub(crate) use int8::{InputGroup, LARGEST, QUAD, SCALES_BYTES};
+use int8::{Q4, Q8};
 use portable::Portable;
 pub(crate) use simd::{LANES, Product};
 #[cfg(target_arch = "x86_64")]
-use x86::{Avx2, Avx512};
+use x86::{Avx2, Avx512, Sets};
 
 /// The kernels of one instruction set.
 pub(crate) struct Kernels {
-    /// `avx512vnni`, `avx512`, `avx2` or `portable`.
+    /// `amx`, `avx512vnni`, `avx512`, `avx2` or `portable`.
     pub(crate) name: &'static str,
     product_f32: unsafe fn(Product<f32>),
-    product_bf16: unsafe fn(Product<u16>),
-    product_int8: unsafe fn(Int8Product),
-    quantize: unsafe fn(&[f32], &mut [InputGroup]),
+    product_widened: unsafe fn(Product<u16>),
+    product_bf16: unsafe fn(BlockProduct<Bf16Group>),
+    product_q8: unsafe fn(BlockProduct<InputGroup>),
+    product_q4: unsafe fn(BlockProduct<InputGroup>),
+    round_to_bf16: unsafe fn(&[f32], &mut Bf16Group),
+    round_to_int8: unsafe fn(&[f32], &mut InputGroup),
     rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     softmax_terms: unsafe fn(&mut [f32]) -> f32,
@@ -35,9 +43,10 @@ pub(crate) struct Kernels {
     multiply_adds: unsafe fn(usize) -> f32,
 }
 
-/// Instantiates the table for `$set`, with `$int8` for products of bytes; `$features` let the compiler use its instructions in the inlined bodies.
+/// Instantiates the table for `$set`, with `$int8` for products of bytes and `$bf16` for those of bf16, which takes `$rounded` inputs; `$features` let the
+/// compiler use its instructions in the inlined bodies.
 macro_rules! kernels {
-    ($table:ident, $name:literal, $set:ty, $int8:ty $(, #[$features:meta])?) => {
+    ($table:ident, $name:literal, $set:ty, int8 $int8:ty, bf16 $bf16:path as $rounded:ident $(, #[$features:meta])?) => {
         static $table: Kernels = {
             $(#[$features])?
             unsafe fn product_f32(p: Product<f32>) {
@@ -45,19 +54,33 @@ macro_rules! kernels {
                 unsafe { tile::product::<$set, f32>(p) }
             }
             $(#[$features])?
-            unsafe fn product_bf16(p: Product<u16>) {
+            unsafe fn product_widened(p: Product<u16>) {
                 // SAFETY: passed on to the caller.
                 unsafe { tile::product::<$set, u16>(p) }
             }
             $(#[$features])?
-            unsafe fn product_int8(p: Int8Product) {
+            unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
                 // SAFETY: passed on to the caller.
-                unsafe { int8::product::<$int8>(p) }
+                unsafe { $bf16(p) }
             }
             $(#[$features])?
-            unsafe fn quantize(row: &[f32], out: &mut [InputGroup]) {
+            unsafe fn product_q8(p: BlockProduct<InputGroup>) {
+                // SAFETY: passed on to the caller.
+                unsafe { int8::product::<$int8, Q8>(p) }
+            }
+            $(#[$features])?
+            unsafe fn product_q4(p: BlockProduct<InputGroup>) {
+                // SAFETY: passed on to the caller.
+                unsafe { int8::product::<$int8, Q4>(p) }
+            }
+            $(#[$features])?
+            unsafe fn round_to_bf16(values: &[f32], group: &mut Bf16Group) {
+                *group = Bf16Group::$rounded(values);
+            }
+            $(#[$features])?
+            unsafe fn round_to_int8(values: &[f32], group: &mut InputGroup) {
                 // SAFETY: the instruction set was detected.
-                unsafe { int8::quantize::<$set>(row, out) }
+                unsafe { int8::quantize::<$set>(values, group) }
             }
             $(#[$features])?
             unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -97,9 +120,12 @@ macro_rules! kernels {
             Kernels {
                 name: $name,
                 product_f32,
+                product_widened,
                 product_bf16,
-                product_int8,
-                quantize,
+                product_q8,
+                product_q4,
+                round_to_bf16,
+                round_to_int8,
                 rms_norm,
                 layer_norm,
                 softmax_terms,
@@ -112,14 +138,25 @@ macro_rules! kernels {
     };
 }
 
-kernels!(PORTABLE, "portable", Portable, Portable);
-#[cfg(target_arch = "x86_64")]
-kernels!(AVX2, "avx2", Avx2, Avx2, #[target_feature(enable = "avx2,fma,f16c")]);
-#[cfg(target_arch = "x86_64")]
-kernels!(AVX512, "avx512", Avx512, Avx2, #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]);
+kernels!(PORTABLE, "portable", Portable, int8 Portable, bf16 bf16::product::<Portable> as floats);
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX512_VNNI, "avx512vnni", Avx512, Avx512,
+    AVX2, "avx2", Avx2, int8 Avx2, bf16 bf16::product::<Avx2> as floats,
+    #[target_feature(enable = "avx2,fma,f16c")]
+);
+#[cfg(target_arch = "x86_64")]
+kernels!(
+    AVX512, "avx512", Avx512, int8 Avx2, bf16 bf16::product::<Avx512> as floats,
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+);
+#[cfg(target_arch = "x86_64")]
+kernels!(
+    AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512, bf16 bf16::product::<Avx512> as floats,
+    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+);
+#[cfg(target_arch = "x86_64")]
+kernels!(
+    AMX, "amx", Avx512, int8 Avx512, bf16 x86::amx_product_bf16 as tile,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 
@@ -129,17 +166,9 @@ impl Kernels {
         let mut tables: Vec<&'static Kernels> = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            let avx2 = ["avx2", "fma", "f16c"].into_iter().all(detected);
-            let avx512 = avx2 && ["avx512f", "avx512bw", "avx512vl"].into_iter().all(detected);
-            if avx512 && detected("avx512vnni") {
-                tables.push(&AVX512_VNNI);
-            }
-            if avx512 {
-                tables.push(&AVX512);
-            }
-            if avx2 {
-                tables.push(&AVX2);
-            }
+            let sets = Sets::detect();
+            let offered = [(sets.amx, &AMX), (sets.vnni, &AVX512_VNNI), (sets.avx512, &AVX512), (sets.avx2, &AVX2)];
+            tables.extend(offered.into_iter().filter_map(|(has, table)| has.then_some(table)));
         }
         tables.push(&PORTABLE);
         tables
@@ -163,24 +192,48 @@ impl Kernels {
     ///
     /// # Safety
     /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn product_bf16(&self, p: Product<u16>) {
+    pub(crate) unsafe fn product_widened(&self, p: Product<u16>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_widened)(p) }
+    }
+
+    /// See [`bf16`]; blocks of [`TILE_BYTES`], strips in fours.
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_bf16(&self, p: BlockProduct<Bf16Group>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
         unsafe { (self.product_bf16)(p) }
     }
 
-    /// See [`int8::product`].
+    /// See [`Q8`].
     ///
     /// # Safety
-    /// Every pointer of `p` is valid for the extent that its counts and strides give.
-    pub(crate) unsafe fn product_int8(&self, p: Int8Product) {
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_q8(&self, p: BlockProduct<InputGroup>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
-        unsafe { (self.product_int8)(p) }
+        unsafe { (self.product_q8)(p) }
+    }
+
+    /// See [`Q4`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_q4(&self, p: BlockProduct<InputGroup>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_q4)(p) }
+    }
+
+    /// Rounds to what [`Self::product_bf16`] takes.
+    pub(crate) fn round_to_bf16(&self, values: &[f32], group: &mut Bf16Group) {
+        // SAFETY: the set was detected.
+        unsafe { (self.round_to_bf16)(values, group) }
     }
 
     /// See [`int8::quantize`].
-    pub(crate) fn quantize(&self, row: &[f32], out: &mut [InputGroup]) {
+    pub(crate) fn round_to_int8(&self, values: &[f32], group: &mut InputGroup) {
         // SAFETY: the set was detected.
-        unsafe { (self.quantize)(row, out) }
+        unsafe { (self.round_to_int8)(values, group) }
     }
 
     /// See [`elementwise::rms_norm`].
@@ -223,21 +276,6 @@ impl Kernels {
     pub(crate) fn multiply_adds(&self, rounds: usize) -> f32 {
         // SAFETY: the set was detected.
         unsafe { (self.multiply_adds)(rounds) }
-    }
-}
-
-/// Whether the processor has a feature, by name.
-#[cfg(target_arch = "x86_64")]
-fn detected(feature: &str) -> bool {
-    match feature {
-        "avx512f" => is_x86_feature_detected!("avx512f"),
-        "avx512bw" => is_x86_feature_detected!("avx512bw"),
-        "avx512vl" => is_x86_feature_detected!("avx512vl"),
-        "avx512vnni" => is_x86_feature_detected!("avx512vnni"),
-        "f16c" => is_x86_feature_detected!("f16c"),
-        "avx2" => is_x86_feature_detected!("avx2"),
-        "fma" => is_x86_feature_detected!("fma"),
-        _ => false,
     }
 }
 
@@ -328,7 +366,7 @@ mod tests {
                 let mut acc = vec![0.0; rows * width];
                 // SAFETY: all three slices are as long as the strides say.
                 unsafe {
-                    kernels.product_bf16(Product {
+                    kernels.product_widened(Product {
                         x: x.as_ptr(),
                         x_stride: depth,
                         rows,

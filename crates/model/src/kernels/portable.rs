@@ -1,6 +1,8 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
-use super::int8::{self, GROUP, InputGroup, Int8, Int8Product, QUAD};
+use super::bf16::{self, Bf16, Bf16Group};
+use super::blocks::{BlockProduct, GROUP};
+use super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
@@ -91,6 +93,10 @@ impl Int8 for Portable {
     const INT8_ROWS: usize = 4;
 
     #[inline(always)]
+    unsafe fn zero() -> Self::Sums {
+        [0; LANES]
+    }
+    #[inline(always)]
     unsafe fn begin(_: *const InputGroup) -> Self::Sums {
         [0; LANES]
     }
@@ -100,6 +106,12 @@ impl Int8 for Portable {
         unsafe { from.cast::<Self::Quads>().read() }
     }
     #[inline(always)]
+    unsafe fn load_nibbles(from: *const u8) -> [Self::Quads; 2] {
+        // SAFETY: as above.
+        let bytes = unsafe { from.cast::<[[u8; QUAD]; LANES]>().read() };
+        [bytes.map(|quad| quad.map(|byte| (byte & 15) as i8)), bytes.map(|quad| quad.map(|byte| (byte >> 4) as i8))]
+    }
+    #[inline(always)]
     unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
         // SAFETY: the caller gives a readable group.
         let quants = &unsafe { &*x }.quants[quad * QUAD..][..QUAD];
@@ -107,6 +119,11 @@ impl Int8 for Portable {
             let products = weights[lane].iter().zip(quants).map(|(&w, &x)| i32::from(w) * i32::from(x));
             sums[lane] + products.sum::<i32>()
         })
+    }
+    #[inline(always)]
+    unsafe fn dot_nibbles(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::dot(sums, weights, x, quad) }
     }
     #[inline(always)]
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
@@ -123,8 +140,32 @@ impl Int8 for Portable {
         std::array::from_fn(|i| if i < LANES { first[i] as i8 } else { second[i - LANES] as i8 })
     }
     #[inline(never)]
-    unsafe fn int8_tile<const R: usize>(p: Int8Product) {
+    unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, R>(p) }
+        unsafe { int8::register_tile::<Self, W, R>(p) }
+    }
+}
+
+impl Bf16 for Portable {
+    const BF16_ROWS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn enter() -> u32 {
+        0
+    }
+    #[inline(always)]
+    unsafe fn leave(_: u32) {}
+    #[inline(always)]
+    unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        std::array::from_fn(|i| bf16::fma_or_zero(a[i], b[i], c[i]))
+    }
+    #[inline(always)]
+    unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
+        zip(a, b, bf16::add_or_zero)
+    }
+    #[inline(never)]
+    unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+        // SAFETY: passed on to the caller.
+        unsafe { bf16::register_tile::<Self, R>(p) }
     }
 }

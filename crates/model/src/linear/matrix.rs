@@ -2,8 +2,10 @@
 
 use half::bf16;
 
-use super::int8::Int8Panels;
+use super::blocks::BlockPanels;
+use super::int8::{Q4, Q8};
 use super::layout::place;
+use super::tiles::Tile;
 use crate::arena::Slab;
 use crate::kernels::interleave;
 
@@ -16,9 +18,16 @@ pub(crate) struct Linear {
 
 /// Its weights, as they are multiplied.
 pub(super) enum Panels {
+    /// In f32 arithmetic, stored in f32.
     F32(Slab<f32>),
-    Bf16(Slab<u16>),
-    Int8(Int8Panels),
+    /// In f32 arithmetic, stored in bf16.
+    Widened(Slab<u16>),
+    /// In bf16 arithmetic.
+    Tiles(BlockPanels<Tile>),
+    /// In int8 arithmetic.
+    Q8(BlockPanels<Q8>),
+    /// In int8 arithmetic with weights of 4 bits.
+    Q4(BlockPanels<Q4>),
 }
 
 impl Linear {
@@ -36,8 +45,10 @@ impl Linear {
     pub(crate) fn bytes(&self) -> usize {
         match &self.panels {
             Panels::F32(w) => size_of_val(w.as_slice()),
-            Panels::Bf16(w) => size_of_val(w.as_slice()),
-            Panels::Int8(panels) => panels.bytes(),
+            Panels::Widened(w) => size_of_val(w.as_slice()),
+            Panels::Tiles(panels) => panels.bytes(),
+            Panels::Q8(panels) => panels.bytes(),
+            Panels::Q4(panels) => panels.bytes(),
         }
     }
 
@@ -48,11 +59,13 @@ impl Linear {
                 let at = |i: usize| w.as_slice()[place(self.inputs, o, i)];
                 out.iter_mut().enumerate().for_each(|(i, v)| *v = at(i));
             }
-            Panels::Bf16(w) => {
+            Panels::Widened(w) => {
                 let at = |i: usize| w.as_slice()[place(self.inputs, interleave(o), i)];
                 out.iter_mut().enumerate().for_each(|(i, v)| *v = bf16::from_bits(at(i)).to_f32());
             }
-            Panels::Int8(panels) => panels.row(o, out),
+            Panels::Tiles(panels) => panels.row(o, out),
+            Panels::Q8(panels) => panels.row(o, out),
+            Panels::Q4(panels) => panels.row(o, out),
         }
     }
 }

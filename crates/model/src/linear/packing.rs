@@ -3,7 +3,7 @@
 use candle_core::{DType, Tensor};
 use half::bf16;
 
-use super::int8::Int8Panels;
+use super::blocks::{Block, BlockPanels};
 use super::layout::{PANEL, place};
 use super::matrix::{Linear, Panels};
 use crate::arena::{Arena, Slab};
@@ -62,24 +62,33 @@ impl Packer {
             Arithmetic::F32 if stored_in_bf16 => {
                 let rows = weights.iter().map(|w| w.flatten_all()?.to_vec1::<bf16>()).collect::<Result<Vec<_>, _>>()?;
                 let at = |OutputRow { source, row }, i: usize| rows[source][row * inputs + i].to_bits();
-                Panels::Bf16(fill(self.arena.slab(len)?, inputs, order, at, interleave))
+                Panels::Widened(fill(self.arena.slab(len)?, inputs, order, at, interleave))
             }
             Arithmetic::F32 => {
                 let rows = floats(weights)?;
                 let at = |OutputRow { source, row }, i: usize| rows[source][row * inputs + i];
                 Panels::F32(fill(self.arena.slab(len)?, inputs, order, at, |o| o))
             }
-            Arithmetic::Int8 => {
-                let rows = floats(weights)?;
-                let mut panels = Int8Panels::new(&mut self.arena, inputs, order.len())?;
-                for (o, source) in order.iter().enumerate() {
-                    let Some(OutputRow { source, row }) = *source else { continue };
-                    panels.set(o, &rows[source][row * inputs..][..inputs]);
-                }
-                Panels::Int8(panels)
-            }
+            Arithmetic::Bf16 => Panels::Tiles(self.blocks(weights, order)?),
+            Arithmetic::Int8 => Panels::Q8(self.blocks(weights, order)?),
+            Arithmetic::Int8Q4 => Panels::Q4(self.blocks(weights, order)?),
         };
         Ok(Linear { inputs, outputs: order.len(), panels })
+    }
+
+    /// Rounds weights into blocks.
+    fn blocks<B: Block>(
+        &mut self,
+        weights: &[&Tensor],
+        order: &[Option<OutputRow>],
+    ) -> Result<BlockPanels<B>, ModelError> {
+        let (inputs, rows) = (weights[0].dims2()?.1, floats(weights)?);
+        let mut panels = BlockPanels::new(&mut self.arena, inputs, order.len())?;
+        for (o, source) in order.iter().enumerate() {
+            let Some(OutputRow { source, row }) = *source else { continue };
+            panels.set(o, &rows[source][row * inputs..][..inputs]);
+        }
+        Ok(panels)
     }
 }
 

@@ -1,0 +1,165 @@
+//! Products of bf16 weights with bf16 inputs, in the order of a matrix unit that multiplies tiles.
+//!
+//! Inputs are cut into groups of [`GROUP`]. Within a group an output's products are added up in two chains that begin
+//! with zero, one over the even inputs and one over the odd ones, by fused multiply-adds; the two sums are added, and then
+//! their sum to the output. A number too small to be a normal one becomes zero, wherever it appears. That is what
+//! `tdpbf16ps` does (Intel's manual; its order was found by comparing random sums), so all sets have its bits.
+
+use half::bf16;
+
+use super::blocks::{self, BlockProduct, Format, GROUP};
+use super::simd::{LANES, Simd};
+
+/// A group of inputs of one row, rounded: as floats, or where tiles are multiplied as bf16, in the first half.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) union Bf16Group {
+    floats: [f32; GROUP],
+    tile: [u16; GROUP],
+}
+
+impl Bf16Group {
+    /// A group of zeros.
+    pub(crate) const ZERO: Self = Self { floats: [0.0; GROUP] };
+
+    /// Rounds up to [`GROUP`] inputs to what is multiplied as floats, zeros being what is missing.
+    #[inline(always)]
+    pub(super) fn floats(values: &[f32]) -> Self {
+        let mut floats = [0.0; GROUP];
+        let widen = |value: f32| f32::from_bits(u32::from(round(value)) << 16);
+        floats.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = widen(*value));
+        Self { floats }
+    }
+
+    /// Rounds up to [`GROUP`] inputs to a row of a tile, zeros being what is missing.
+    #[inline(always)]
+    pub(super) fn tile(values: &[f32]) -> Self {
+        let mut tile = [0; GROUP];
+        tile.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = round(*value));
+        Self { tile }
+    }
+}
+
+/// Blocks of bf16 weights: for each pair of inputs the two weights of each of [`LANES`] outputs side by side.
+pub(crate) struct Tiles;
+
+/// Bytes of a block.
+pub(crate) const TILE_BYTES: usize = LANES * GROUP * size_of::<u16>();
+
+/// Sums that become zero where they are too small to be normal numbers, on top of the lanes of [`Simd`].
+pub(crate) trait Bf16: Simd {
+    /// Rows of a register tile, at most 12.
+    const BF16_ROWS: usize;
+
+    /// From here on numbers that are too small become zero, as far as the processor can be told. Gives what
+    /// [`Self::leave`] takes.
+    unsafe fn enter() -> u32;
+    /// Back to what it was before.
+    unsafe fn leave(before: u32);
+    /// `a * b + c`, rounded once; zero where that is too small.
+    unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a + b`; zero where that is too small.
+    unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V;
+    /// [`register_tile`] compiled for this set, as a function of its own.
+    unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>);
+}
+
+impl<S: Bf16> Format<S> for Tiles {
+    type Input = Bf16Group;
+    const BYTES: usize = TILE_BYTES;
+    const ROWS: usize = S::BF16_ROWS;
+
+    #[inline(always)]
+    unsafe fn tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+        // SAFETY: passed on to the caller.
+        unsafe { S::bf16_tile::<R>(p) }
+    }
+}
+
+/// `acc += x * w`.
+#[inline(always)]
+pub(super) unsafe fn product<S: Bf16>(p: BlockProduct<Bf16Group>) {
+    // SAFETY: passed on to the caller. Between the two nothing but kernels compute with floats.
+    unsafe {
+        let before = S::enter();
+        blocks::product::<S, Tiles>(p);
+        S::leave(before);
+    }
+}
+
+/// One strip and `R` rows.
+#[inline(always)]
+pub(crate) unsafe fn register_tile<S: Bf16, const R: usize>(p: BlockProduct<Bf16Group>) {
+    // SAFETY: `p` describes valid memory; see `BlockProduct`.
+    unsafe {
+        for group in 0..p.groups {
+            let block = p.w.add(group * TILE_BYTES);
+            blocks::prefetch::<S>(block, TILE_BYTES);
+            let (x, w) = (p.x.add(group * p.x_stride), block.cast::<u16>());
+            let zero = S::splat(0.0);
+            let (mut even, mut odd) = ([zero; R], [zero; R]);
+            for pair in 0..GROUP / 2 {
+                let weights = w.add(pair * 2 * LANES);
+                chain::<S, R, false>(&mut even, x, pair, weights);
+                chain::<S, R, true>(&mut odd, x, pair, weights);
+            }
+            for (r, (even, odd)) in even.into_iter().zip(odd).enumerate() {
+                let acc = p.acc.add(r * p.acc_stride);
+                S::store(acc, S::add_or_zero(S::load(acc), S::add_or_zero(even, odd)));
+            }
+        }
+    }
+}
+
+/// The next product of one of the two chains of `R` rows.
+#[inline(always)]
+unsafe fn chain<S: Bf16, const R: usize, const ODD: bool>(
+    sums: &mut [S::V; R],
+    x: *const Bf16Group,
+    pair: usize,
+    weights: *const u16,
+) {
+    // SAFETY: `x` has R groups, `weights` the pairs of all lanes.
+    unsafe {
+        let weights = S::load_bf16::<ODD>(weights);
+        for (r, sum) in sums.iter_mut().enumerate() {
+            let input = S::splat(*x.add(r).cast::<f32>().add(2 * pair + usize::from(ODD)));
+            *sum = S::fma_or_zero(input, weights, *sum);
+        }
+    }
+}
+
+/// The nearest bf16, ties to even; zero for what is no normal number. Its bits.
+#[inline(always)]
+pub(crate) fn round(value: f32) -> u16 {
+    if value.abs() < f32::MIN_POSITIVE { bf16::from_f32(0.0_f32.copysign(value)) } else { bf16::from_f32(value) }
+        .to_bits()
+}
+
+/// `a * b + c` for bf16 `a` and `b`, rounded once; zero, with its sign, where that would be no normal number.
+///
+/// A processor decides that by the result as it would be with exponents of any size. Next below the smallest normal number
+/// that is finer than what a float can hold: the few sums there are computed again, exactly.
+pub(super) fn fma_or_zero(a: f32, b: f32, c: f32) -> f32 {
+    let sum = a.mul_add(b, c);
+    if sum.abs() > f32::MIN_POSITIVE || sum.is_nan() {
+        return sum;
+    }
+    let zero = 0.0_f32.copysign(sum);
+    if sum.abs() < f32::MIN_POSITIVE {
+        return zero;
+    }
+    // How far the exact sum is from the smallest normal number, outwards. Both steps are exact: `a * b` has 16 bits, and
+    // `c` is zero or a normal number near it.
+    let product = f64::from(a) * f64::from(b);
+    let outwards = f64::from(sum.signum()) * (f64::from(c) - f64::from(sum) + product);
+    // Half of what the last bit of the next smaller number would be worth.
+    let half_a_step = f64::from(f32::MIN_POSITIVE) * 2.0_f64.powi(-25);
+    if outwards >= -half_a_step { sum } else { zero }
+}
+
+/// `a + b`; zero, with its sign, where that is no normal number. Sums that small are exact.
+pub(super) fn add_or_zero(a: f32, b: f32) -> f32 {
+    let sum = a + b;
+    if sum.abs() < f32::MIN_POSITIVE { 0.0_f32.copysign(sum) } else { sum }
+}

@@ -1,0 +1,112 @@
+//! Products whose weights lie in blocks: the walk over strips, groups of inputs and rows that all such formats share.
+//!
+//! A panel is cut into strips of [`LANES`] outputs, a strip into blocks of one group of [`GROUP`] inputs each. What a
+//! block holds, and how it is multiplied, is a [`Format`]'s.
+
+use super::simd::{LANES, Simd};
+
+/// Inputs of a block.
+pub(crate) const GROUP: usize = 32;
+
+/// What a product reads and writes. `x`: groups of inputs, those of `rows` rows side by side, the next ones `x_stride`
+/// elements on; `w`: `strips` of [`LANES`] outputs, `strip_stride` bytes apart, each of `groups` blocks; `acc`: rows of
+/// `acc_stride` elements, which are added to.
+pub(crate) struct BlockProduct<X> {
+    pub(crate) x: *const X,
+    pub(crate) x_stride: usize,
+    pub(crate) rows: usize,
+    pub(crate) groups: usize,
+    pub(crate) w: *const u8,
+    pub(crate) strip_stride: usize,
+    pub(crate) strips: usize,
+    pub(crate) acc: *mut f32,
+    pub(crate) acc_stride: usize,
+}
+
+// Pointers and numbers, whatever they point to.
+impl<X> Clone for BlockProduct<X> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<X> Copy for BlockProduct<X> {}
+
+/// What blocks of weights hold, to be multiplied by the instructions of `S`.
+pub(crate) trait Format<S: Simd> {
+    /// A group of inputs of one row.
+    type Input;
+    /// Bytes of a block.
+    const BYTES: usize;
+    /// Rows of a register tile, at most 12.
+    const ROWS: usize;
+
+    /// One strip and `R` rows, as a function of its own: inside a larger one the compiler would keep sums in memory.
+    unsafe fn tile<const R: usize>(p: BlockProduct<Self::Input>);
+}
+
+/// How far ahead of its use a weight is asked for.
+const PREFETCH_BYTES: usize = 8192;
+
+/// Bytes that memory hands out at a time.
+const CACHE_LINE: usize = 64;
+
+/// Groups that all rows take before the next ones, whose weights come from memory meanwhile.
+const GROUPS_AT_ONCE: usize = 8;
+
+/// Asks for the block of `bytes` bytes that will be used some blocks after the one at `block`.
+#[inline(always)]
+pub(super) unsafe fn prefetch<S: Simd>(block: *const u8, bytes: usize) {
+    for line in 0..bytes.div_ceil(CACHE_LINE) {
+        // SAFETY: any address may be asked for.
+        unsafe { S::prefetch(block.wrapping_add(PREFETCH_BYTES + line * CACHE_LINE)) };
+    }
+}
+
+/// `acc += x * w`.
+#[inline(always)]
+pub(super) unsafe fn product<S: Simd, F: Format<S>>(p: BlockProduct<F::Input>) {
+    for at in 0..p.strips {
+        for from in (0..p.groups).step_by(GROUPS_AT_ONCE) {
+            // SAFETY: these are strips and groups of the product.
+            unsafe {
+                strip::<S, F>(BlockProduct {
+                    x: p.x.add(from * p.x_stride),
+                    groups: GROUPS_AT_ONCE.min(p.groups - from),
+                    w: p.w.add(at * p.strip_stride + from * F::BYTES),
+                    acc: p.acc.add(at * LANES),
+                    ..p
+                });
+            }
+        }
+    }
+}
+
+/// A strip over all rows, in register tiles of about equal height.
+#[inline(always)]
+unsafe fn strip<S: Simd, F: Format<S>>(mut p: BlockProduct<F::Input>) {
+    let mut left = p.rows;
+    while left > 0 {
+        let height = left.div_ceil(left.div_ceil(F::ROWS));
+        // SAFETY: the rows of `p` are walked once.
+        unsafe {
+            match height {
+                1 => F::tile::<1>(p),
+                2 => F::tile::<2>(p),
+                3 => F::tile::<3>(p),
+                4 => F::tile::<4>(p),
+                5 => F::tile::<5>(p),
+                6 => F::tile::<6>(p),
+                7 => F::tile::<7>(p),
+                8 => F::tile::<8>(p),
+                9 => F::tile::<9>(p),
+                10 => F::tile::<10>(p),
+                11 => F::tile::<11>(p),
+                _ => F::tile::<12>(p),
+            }
+            p.x = p.x.add(height);
+            p.acc = p.acc.add(height * p.acc_stride);
+        }
+        left -= height;
+    }
+}

@@ -1,0 +1,187 @@
+//! AVX-512, with VNNI or without.
+
+// One argument holds for every function below: the dispatcher in `super` offers a set only where the processor has it,
+// and pointers hold what the trait asks for.
+#![allow(clippy::undocumented_unsafe_blocks)]
+
+use std::arch::x86_64::*;
+
+use super::super::bf16::{self, Bf16, Bf16Group};
+use super::super::blocks::{BlockProduct, GROUP};
+use super::super::int8::{self, InputGroup, Int8, Weights};
+use super::super::simd::{Product, Simd, Weight};
+use super::super::tile::register_tile;
+use super::denormals;
+
+/// One 512-bit register a vector.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512;
+
+impl Simd for Avx512 {
+    type V = __m512;
+    // 32 registers: 6 x 4 or 12 x 2 accumulators, the weights, and one for the row's value.
+    const ROWS: [usize; 3] = [6, 12, 12];
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self::V {
+        unsafe { _mm512_set1_ps(x) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self::V {
+        unsafe { _mm512_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, v: Self::V) {
+        unsafe { _mm512_storeu_ps(to, v) }
+    }
+    #[inline(always)]
+    unsafe fn load_bf16<const ODD: bool>(from: *const u16) -> Self::V {
+        unsafe {
+            let pairs = _mm512_loadu_si512(from.cast());
+            _mm512_castsi512_ps(if ODD {
+                _mm512_and_si512(pairs, _mm512_set1_epi32(0xFFFF_0000_u32 as i32))
+            } else {
+                _mm512_slli_epi32::<16>(pairs)
+            })
+        }
+    }
+    #[inline(always)]
+    unsafe fn prefetch(at: *const u8) {
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn sub(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_max_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn min(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { _mm512_min_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn round(a: Self::V) -> Self::V {
+        unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
+    }
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma")]
+    #[inline(never)]
+    unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
+        // SAFETY: passed on to the caller.
+        unsafe { register_tile::<Self, W, N, R, ODD>(p) }
+    }
+    #[inline(always)]
+    unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {
+        unsafe { _mm512_scalef_ps(a, n) }
+    }
+}
+
+/// With VNNI; without, the table takes [`Avx2`] for products of bytes.
+impl Int8 for Avx512 {
+    type Sums = __m512i;
+    type Quads = __m512i;
+    const INT8_ROWS: usize = 12;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self::Sums {
+        unsafe { _mm512_setzero_si512() }
+    }
+    #[inline(always)]
+    unsafe fn begin(x: *const InputGroup) -> Self::Sums {
+        unsafe { _mm512_set1_epi32((*x).offset) }
+    }
+    #[inline(always)]
+    unsafe fn load_quads(from: *const u8) -> Self::Quads {
+        // 128 more: flipping the sign's bit.
+        unsafe { _mm512_xor_si512(_mm512_loadu_si512(from.cast()), _mm512_set1_epi8(i8::MIN)) }
+    }
+    #[inline(always)]
+    unsafe fn load_nibbles(from: *const u8) -> [Self::Quads; 2] {
+        unsafe {
+            let below = _mm512_set1_epi8(15);
+            let bytes = _mm512_loadu_si512(from.cast());
+            [_mm512_and_si512(bytes, below), _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), below)]
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
+        unsafe {
+            let quants = (&raw const (*x).quants).cast::<i32>().add(quad).read_unaligned();
+            _mm512_dpbusd_epi32(sums, weights, _mm512_set1_epi32(quants))
+        }
+    }
+    #[inline(always)]
+    unsafe fn dot_nibbles(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
+        // SAFETY: passed on to the caller. All quads are unsigned here.
+        unsafe { Self::dot(sums, weights, x, quad) }
+    }
+    #[inline(always)]
+    unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
+        unsafe { _mm512_cvtepi32_ps(sums) }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u16) -> Self::V {
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+    #[inline(always)]
+    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
+        unsafe {
+            let mut quants = [0; GROUP];
+            let to = quants.as_mut_ptr().cast::<__m128i>();
+            _mm_storeu_si128(to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(first)));
+            _mm_storeu_si128(to.add(1), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(second)));
+            quants
+        }
+    }
+    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+    #[inline(never)]
+    unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
+        // SAFETY: passed on to the caller.
+        unsafe { int8::register_tile::<Self, W, R>(p) }
+    }
+}
+
+impl Bf16 for Avx512 {
+    // 32 registers: 12 x 2 chains, the weights, and one for a row's value.
+    const BF16_ROWS: usize = 12;
+
+    #[inline(always)]
+    unsafe fn enter() -> u32 {
+        unsafe { denormals::to_zero() }
+    }
+    #[inline(always)]
+    unsafe fn leave(before: u32) {
+        unsafe { denormals::restore(before) }
+    }
+    #[inline(always)]
+    unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        unsafe { Self::fma(a, b, c) }
+    }
+    #[inline(always)]
+    unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
+        unsafe { Self::add(a, b) }
+    }
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+    #[inline(never)]
+    unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+        // SAFETY: passed on to the caller.
+        unsafe { bf16::register_tile::<Self, R>(p) }
+    }
+}

@@ -1,0 +1,30 @@
+//! What the processor does with numbers too small to be normal ones.
+
+use std::arch::asm;
+
+/// In the control register: such inputs count as zero, such results become zero.
+const INPUTS_AND_RESULTS: u32 = 1 << 6 | 1 << 15;
+
+/// From here on they are zero. Gives what was set before.
+///
+/// # Safety
+/// Until [`restore`], floats are computed by the intrinsics of kernels alone: the compiler does not know of this.
+#[inline(always)]
+pub(super) unsafe fn to_zero() -> u32 {
+    let mut before = 0_u32;
+    // SAFETY: writes the four bytes.
+    unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut before, options(nostack, preserves_flags)) };
+    // SAFETY: the caller's promise.
+    unsafe { restore(before | INPUTS_AND_RESULTS) };
+    before
+}
+
+/// Sets what [`to_zero`] found.
+///
+/// # Safety
+/// `control` is valid for the register.
+#[inline(always)]
+pub(super) unsafe fn restore(control: u32) {
+    // SAFETY: reads the four bytes.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const control, options(nostack)) };
+}

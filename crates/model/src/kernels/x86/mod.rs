@@ -1,0 +1,12 @@
+//! The instruction sets of x86-64.
+
+mod amx;
+mod avx2;
+mod avx512;
+mod denormals;
+mod detect;
+
+pub(super) use amx::product_bf16 as amx_product_bf16;
+pub(super) use avx2::Avx2;
+pub(super) use avx512::Avx512;
+pub(super) use detect::Sets;

@@ -1,0 +1,187 @@
+#![allow(clippy::unwrap_used)]
+
+use candle_core::{Device, Tensor};
+use half::bf16;
+use proptest::prelude::*;
+
+use super::matrix::Linear;
+use super::packing::Packer;
+use super::{Compute, Rounded};
+use crate::arithmetic::Arithmetic;
+use crate::kernels::{GROUP, Kernels, LARGEST};
+use crate::pool::Pool;
+
+/// Arithmetics that round their inputs.
+const ROUNDED: [Arithmetic; 3] = [Arithmetic::Bf16, Arithmetic::Int8, Arithmetic::Int8Q4];
+
+/// A matrix.
+#[derive(Clone, Copy)]
+struct Sizes {
+    inputs: usize,
+    outputs: usize,
+}
+
+/// Values in -1..1, and here and there larger ones.
+fn noise(len: usize, seed: u32) -> Vec<f32> {
+    let mix = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
+    let value = |i: u32| mix(i) as f32 / 2_f32.powi(31) - 1.0;
+    (0..len as u32).map(|i| value(i) * if mix(i) % 37 == 0 { 20.0 } else { 1.0 }).collect()
+}
+
+fn packed(arithmetic: Arithmetic, Sizes { inputs, outputs }: Sizes, weights: &[f32]) -> Linear {
+    let weights = Tensor::from_slice(weights, (outputs, inputs), &Device::Cpu).unwrap();
+    Packer::new(arithmetic).pack(&weights).unwrap()
+}
+
+fn forward(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {
+    let (outputs, rows) = (linear.outputs(), x.len() / linear.inputs());
+    let found = parking_lot::Mutex::new(vec![0.0; rows * outputs]);
+    let compute = Compute { pool: &mut Pool::new(2), kernels, rounded: &mut Rounded::default() };
+    linear.forward(compute, x, &|row, first, values| {
+        found.lock()[row * outputs + first..][..values.len()].copy_from_slice(values);
+    });
+    found.into_inner()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// The weights of a layer as they were rounded, output after output.
+fn rounded_weights(linear: &Linear) -> Vec<f32> {
+    let mut weights = vec![0.0; linear.inputs() * linear.outputs()];
+    weights.chunks_mut(linear.inputs()).enumerate().for_each(|(output, row)| linear.row(output, row));
+    weights
+}
+
+/// The definitions: one row times one output, from weights that were rounded already.
+mod definition {
+    use super::*;
+
+    /// A group's inputs rounded to bytes, and their scale.
+    fn bytes(values: &[f32]) -> (Vec<f64>, f32) {
+        let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let factor = if largest > 0.0 { LARGEST / largest } else { 0.0 };
+        (values.iter().map(|value| f64::from((value * factor).round_ties_even())).collect(), largest / LARGEST)
+    }
+
+    /// As exactly as floats of 64 bits can, so not bit for bit.
+    pub(super) fn int8(x: &[f32], weights: &[f32]) -> f64 {
+        let group = |(x, weights): (&[f32], &[f32])| {
+            let (quants, scale) = bytes(x);
+            quants.iter().zip(weights).map(|(x, w)| x * f64::from(*w)).sum::<f64>() * f64::from(scale)
+        };
+        x.chunks(GROUP).zip(weights.chunks(GROUP)).map(group).sum()
+    }
+
+    /// Bit for bit, as long as no number is too small.
+    pub(super) fn bf16(x: &[f32], weights: &[f32]) -> f32 {
+        let round = |x: f32| bf16::from_f32(x).to_f32();
+        let chain = |x: &[f32], weights: &[f32], first: usize| {
+            let of_chain = |values: &[f32]| values.iter().skip(first).step_by(2).copied().collect::<Vec<_>>();
+            of_chain(x).iter().zip(of_chain(weights)).fold(0.0_f32, |sum, (x, w)| round(*x).mul_add(w, sum))
+        };
+        let group = |sum: f32, (x, weights): (&[f32], &[f32])| sum + (chain(x, weights, 0) + chain(x, weights, 1));
+        x.chunks(GROUP).zip(weights.chunks(GROUP)).fold(0.0, group)
+    }
+}
+
+#[test]
+fn any_number_of_rows_has_the_bits_of_one_row_by_the_portable_code() {
+    for (arithmetic, (inputs, outputs)) in
+        ROUNDED.into_iter().flat_map(|a| [(a, (32, 64)), (a, (300, 70)), (a, (1000, 130))])
+    {
+        let sizes = Sizes { inputs, outputs };
+        let x = noise(60 * inputs, 1);
+        let linear = packed(arithmetic, sizes, &noise(inputs * outputs, 2));
+        let tables = Kernels::available();
+        let portable = tables.last().unwrap();
+        let alone: Vec<f32> = x.chunks(inputs).flat_map(|row| forward(portable, &linear, row)).collect();
+        for kernels in tables {
+            for rows in [1, 2, 3, 4, 5, 7, 12, 13, 16, 17, 33, 60] {
+                let found = forward(kernels, &linear, &x[..rows * inputs]);
+                assert!(bits(&found) == bits(&alone[..rows * outputs]), "{arithmetic}, {}: {rows} rows", kernels.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_are_what_their_definitions_say() {
+    let sizes = Sizes { inputs: 300, outputs: 70 };
+    let (x, weights) = (noise(sizes.inputs, 1), noise(sizes.inputs * sizes.outputs, 2));
+    for arithmetic in ROUNDED {
+        let linear = packed(arithmetic, sizes, &weights);
+        let found = forward(Kernels::detect(), &linear, &x);
+        for (found, weights) in found.into_iter().zip(rounded_weights(&linear).chunks(sizes.inputs)) {
+            if arithmetic == Arithmetic::Bf16 {
+                assert_eq!(found, definition::bf16(&x, weights));
+            } else {
+                let exact = definition::int8(&x, weights);
+                let sizes: f32 = x.iter().zip(weights).map(|(x, w)| (x * w).abs()).sum();
+                assert!((f64::from(found) - exact).abs() <= 1e-6 * f64::from(sizes), "{found} for {exact}");
+            }
+        }
+    }
+}
+
+#[test]
+fn extreme_numbers_stay_what_they_are_as_far_as_can_be() {
+    let sizes = Sizes { inputs: 64, outputs: 3 };
+    let mut weights = vec![0.0; 3 * 64];
+    weights[..64].fill(-1.0);
+    weights[64..128].fill(1e-3);
+    for (arithmetic, kernels) in ROUNDED.into_iter().flat_map(|a| Kernels::available().into_iter().map(move |k| (a, k)))
+    {
+        let linear = packed(arithmetic, sizes, &weights);
+        let sums = |x: f32| forward(kernels, &linear, &[x; 64]);
+        assert!(sums(0.0).iter().all(|sum| *sum == 0.0), "{arithmetic}, {}", kernels.name);
+        assert!(sums(f32::MIN_POSITIVE / 2.0).iter().all(|sum| *sum == 0.0), "{arithmetic}, {}", kernels.name);
+        let [ones, small, none] = sums(-3.0)[..] else { panic!("three outputs") };
+        assert!((ones - 192.0).abs() < 0.1 && (small / -0.192 - 1.0).abs() < 0.02 && none == 0.0, "{ones} {small}");
+        assert!(sums(1e36)[0] < -6e37);
+        let huge = packed(arithmetic, Sizes { inputs: 32, outputs: 1 }, &[1e30; 32]);
+        assert!(forward(kernels, &huge, &[1.0; 32])[0].is_finite(), "{}: cut to the largest scale", kernels.name);
+    }
+}
+
+#[test]
+fn a_row_of_the_matrix_is_read_back_as_it_was_rounded() {
+    let sizes = Sizes { inputs: 100, outputs: 70 };
+    let weights = noise(sizes.inputs * sizes.outputs, 5);
+    for (arithmetic, step) in
+        [(Arithmetic::Bf16, 1.0 / 256.0), (Arithmetic::Int8, 0.51 / LARGEST), (Arithmetic::Int8Q4, 1.02 / 15.0)]
+    {
+        let rounded = rounded_weights(&packed(arithmetic, sizes, &weights));
+        for (found, given) in rounded.chunks(sizes.inputs).zip(weights.chunks(sizes.inputs)) {
+            for (found, given) in found.chunks(GROUP).zip(given.chunks(GROUP)) {
+                let largest = given.iter().fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
+                let off = found.iter().zip(given).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(off <= largest * step, "{arithmetic}: {off} of {largest}");
+            }
+        }
+    }
+}
+
+/// Floats of all sizes: those whose products and sums are too small to be normal numbers, too.
+fn tiny() -> impl Strategy<Value = f32> {
+    let exact = |exponent: i32, mantissa: i32| (f64::from(mantissa) * 2.0_f64.powi(exponent - 7)) as f32;
+    prop_oneof![(-66..-58_i32, -255..=255_i32), (-140..-120_i32, -255..=255_i32), (-5..5_i32, -255..=255_i32)]
+        .prop_map(move |(exponent, mantissa)| exact(exponent, mantissa))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn numbers_that_are_too_small_become_zero_in_all_tables(
+        x in proptest::collection::vec(tiny(), 64), weights in proptest::collection::vec(tiny(), 64),
+    ) {
+        let linear = packed(Arithmetic::Bf16, Sizes { inputs: 64, outputs: 1 }, &weights);
+        let tables = Kernels::available();
+        let expected = bits(&forward(tables.last().unwrap(), &linear, &x));
+        for kernels in tables {
+            prop_assert_eq!(&bits(&forward(kernels, &linear, &x)), &expected, "{}", kernels.name);
+        }
+    }
+}
