@@ -94,7 +94,7 @@ pub(crate) unsafe fn register_tile<S: Bf16, const R: usize>(p: BlockProduct<Bf16
     unsafe {
         for group in 0..p.groups {
             let block = p.w.add(group * TILE_BYTES);
-            blocks::prefetch::<S>(block, TILE_BYTES);
+            p.ask_ahead::<S>(block, TILE_BYTES);
             let (x, w) = (p.x.add(group * p.x_stride), block.cast::<u16>());
             let zero = S::splat(0.0);
             let (mut even, mut odd) = ([zero; R], [zero; R]);

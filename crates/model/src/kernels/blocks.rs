@@ -10,7 +10,7 @@ pub(crate) const GROUP: usize = 32;
 
 /// What a product reads and writes. `x`: groups of inputs, those of `rows` rows side by side, the next ones `x_stride`
 /// elements on; `w`: `strips` of [`LANES`] outputs, `strip_stride` bytes apart, each of `groups` blocks; `acc`: rows of
-/// `acc_stride` elements, which are added to.
+/// `acc_stride` elements, which are added to; `prefetch`: whether weights are asked for before they are needed.
 pub(crate) struct BlockProduct<X> {
     pub(crate) x: *const X,
     pub(crate) x_stride: usize,
@@ -21,6 +21,7 @@ pub(crate) struct BlockProduct<X> {
     pub(crate) strips: usize,
     pub(crate) acc: *mut f32,
     pub(crate) acc_stride: usize,
+    pub(crate) prefetch: bool,
 }
 
 // Pointers and numbers, whatever they point to.
@@ -54,12 +55,16 @@ const CACHE_LINE: usize = 64;
 /// Groups that all rows take before the next ones, whose weights come from memory meanwhile.
 const GROUPS_AT_ONCE: usize = 8;
 
-/// Asks for the block of `bytes` bytes that will be used some blocks after the one at `block`.
-#[inline(always)]
-pub(super) unsafe fn prefetch<S: Simd>(block: *const u8, bytes: usize) {
-    for line in 0..bytes.div_ceil(CACHE_LINE) {
-        // SAFETY: any address may be asked for.
-        unsafe { S::prefetch(block.wrapping_add(PREFETCH_BYTES + line * CACHE_LINE)) };
+impl<X> BlockProduct<X> {
+    /// Asks for the block of `bytes` bytes that will be used some blocks after the one at `block`.
+    #[inline(always)]
+    pub(super) unsafe fn ask_ahead<S: Simd>(&self, block: *const u8, bytes: usize) {
+        if self.prefetch {
+            for line in 0..bytes.div_ceil(CACHE_LINE) {
+                // SAFETY: any address may be asked for.
+                unsafe { S::prefetch(block.wrapping_add(PREFETCH_BYTES + line * CACHE_LINE)) };
+            }
+        }
     }
 }
 
@@ -107,6 +112,8 @@ unsafe fn strip<S: Simd, F: Format<S>>(mut p: BlockProduct<F::Input>) {
             p.x = p.x.add(height);
             p.acc = p.acc.add(height * p.acc_stride);
         }
+        // Others find the weights where the first tile had them put.
+        p.prefetch = false;
         left -= height;
     }
 }

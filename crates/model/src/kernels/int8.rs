@@ -185,7 +185,7 @@ pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const R: usize>(p: Block
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
         unsafe {
             let block = p.w.add(group * W::BYTES);
-            blocks::prefetch::<S>(block, W::BYTES);
+            p.ask_ahead::<S>(block, W::BYTES);
             W::multiply::<S, R>(block, p.x.add(group * p.x_stride), p.acc, p.acc_stride);
         }
     }

@@ -79,6 +79,7 @@ impl<B: Block> BlockPanels<B> {
             strips,
             acc: acc.as_mut_ptr(),
             acc_stride: PANEL,
+            prefetch: true,
         }
     }
 }

@@ -50,7 +50,7 @@ impl Simd for Avx2 {
         unsafe {
             let mask = _mm256_set1_epi32(0xFFFF_0000_u32 as i32);
             [from, from.add(LANES)].map(|half| {
-                let pairs = _mm256_loadu_si256(half.cast());
+                let pairs = _mm256_loadu_si256(anew::<ODD>(half).cast());
                 let widened = if ODD { _mm256_and_si256(pairs, mask) } else { _mm256_slli_epi32::<16>(pairs) };
                 _mm256_castsi256_ps(widened)
             })
@@ -108,6 +108,17 @@ impl Simd for Avx2 {
             [_mm256_mul_ps(a[0], _mm256_castsi256_ps(low)), _mm256_mul_ps(a[1], _mm256_castsi256_ps(high))]
         }
     }
+}
+
+/// The same address, which the compiler takes for another one if `ANEW`: else it keeps what was read there for the even
+/// elements in registers that are needed for sums.
+#[inline(always)]
+fn anew<const ANEW: bool>(mut from: *const u16) -> *const u16 {
+    if ANEW {
+        // SAFETY: does nothing.
+        unsafe { asm!("/* {} */", inout(reg) from, options(pure, nomem, nostack, preserves_flags)) };
+    }
+    from
 }
 
 /// The same, computed here: else the compiler first computes the products of a whole group, which registers cannot hold.
