@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
-use espalier_model::Arithmetic;
+use espalier_model::{Compute, ComputeConflict, Quantize};
 use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
@@ -59,9 +59,13 @@ pub struct Args {
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
     #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
-    /// What matrices are multiplied in: `f32`, or `int8` with weights and inputs rounded to 8 bits.
+    /// What matrices are multiplied in: `f32`; `bf16`, weights and inputs rounded to that; `int8`, both rounded to 8 bits;
+    /// `int8-q4`, weights to 4; or `auto`, what suits the checkpoint and this processor.
     #[arg(long, env = "ESPALIER_DRAFTER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
-    pub compute: Arithmetic,
+    pub compute: Compute,
+    /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`.
+    #[arg(long, env = "ESPALIER_DRAFTER_QUANTIZE", value_name = "BITS")]
+    pub quantize: Option<Quantize>,
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -78,6 +82,9 @@ pub type ConfigError = Faults<ConfigFault>;
 /// An argument that is wrong.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ConfigFault {
+    /// Weights are to be rounded for another arithmetic.
+    #[error(transparent)]
+    Compute(#[from] ComputeConflict),
     /// A drafter without layers.
     #[error("layers is 0, but a drafter has at least 1")]
     NoLayers,
@@ -115,7 +122,7 @@ pub struct Config {
     /// The budget for keys and values; what suits model and machine when none.
     pub kv_memory: Option<Bytes>,
     /// What matrices are multiplied in.
-    pub arithmetic: Arithmetic,
+    pub compute: Compute,
 }
 
 impl Config {
@@ -137,7 +144,7 @@ impl Config {
             sequences_max: Self::SEQUENCES_MAX,
             shares: Vec::new(),
             kv_memory: None,
-            arithmetic: Arithmetic::default(),
+            compute: Compute::default(),
         }
     }
 
@@ -149,6 +156,7 @@ impl Config {
         let mut faults = Faults::none();
         let layers = faults.sift(check_layers(args.layers));
         let thresholds = faults.sift(args.thresholds.as_deref().map(check_thresholds).transpose());
+        let compute = faults.sift(args.compute.quantized(args.quantize));
         let shares = faults.sift_all(args.weights.iter().map(|weight| weight.parse::<TargetShare>()));
         let name = args.name.clone().unwrap_or_else(|| Self::default_name(&args.model, args.layers));
         faults.finish(|| {
@@ -161,7 +169,7 @@ impl Config {
                 sequences_max: args.sequences_max,
                 shares,
                 kv_memory: args.kv_memory,
-                arithmetic: args.compute,
+                compute: compute?,
                 ..Self::new(args.model.clone(), layers?, args.threads)
             })
         })

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use espalier_model::{BlockPool, DraftFolder, DraftModel, LoadOptions, Team, Workspace};
+use espalier_model::{BlockPool, DraftFolder, DraftModel, LoadOptions, Team, Weights, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
 use espalier_proto::{
     DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Process, Start,
@@ -85,7 +85,8 @@ impl Drafter {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self, DrafterError> {
         let tokenizer = Tokenizer::open(&config.model)?;
-        let options = LoadOptions { layers: config.layers, arithmetic: config.arithmetic, ..LoadOptions::default() };
+        let arithmetic = config.compute.of(&Weights::open(&config.model)?);
+        let options = LoadOptions { layers: config.layers, arithmetic, ..LoadOptions::default() };
         let folders = DraftFolder { dir: &config.model, target: config.target_model.as_deref() };
         let model = Arc::new(DraftModel::open_with_progress(folders, &options, progress)?);
         let card = describe(config, &model, &tokenizer);

@@ -48,7 +48,8 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
 
 /// The same with targets that compute in an arithmetic.
 pub fn plan_in(arithmetic: Arithmetic, plan: Plan) -> Plan {
-    let verifiers = plan.verifiers.into_iter().map(|(config, address)| (config.with_arithmetic(arithmetic), address));
+    let verifiers =
+        plan.verifiers.into_iter().map(|(config, address)| (config.with_compute(arithmetic.into()), address));
     Plan { verifiers: verifiers.collect(), ..plan }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use espalier_model::Arithmetic;
+use espalier_model::{Compute, ComputeConflict, Quantize};
 use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
@@ -44,10 +44,14 @@ pub struct Args {
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare
     #[arg(long, env = "ESPALIER_VERIFIER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
-    /// What matrices are multiplied in: `f32`, or `int8` with weights and inputs rounded to 8 bits. Replicas that shall take
-    /// over from each other need the same
+    /// What matrices are multiplied in: `f32`; `bf16`, weights and inputs rounded to that; `int8`, both rounded to 8 bits;
+    /// `int8-q4`, weights to 4; or `auto`, what suits the checkpoint and this processor. Replicas that shall take over from
+    /// each other need the same
     #[arg(long, env = "ESPALIER_VERIFIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
-    pub compute: Arithmetic,
+    pub compute: Compute,
+    /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`
+    #[arg(long, env = "ESPALIER_VERIFIER_QUANTIZE", value_name = "BITS")]
+    pub quantize: Option<Quantize>,
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
@@ -59,6 +63,9 @@ pub type ConfigError = Faults<ConfigFault>;
 /// A number that is out of range, or a name that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigFault {
+    /// Weights are to be rounded for another arithmetic.
+    #[error(transparent)]
+    Compute(#[from] ComputeConflict),
     /// The number is out of range.
     #[error("{name} is {value}, which is not between 1 and {limit}")]
     Range {
@@ -88,7 +95,7 @@ pub struct Config {
     /// The budget for keys and values; what suits model and machine when none.
     pub(crate) kv_memory: Option<Bytes>,
     /// What matrices are multiplied in.
-    pub(crate) arithmetic: Arithmetic,
+    pub(crate) compute: Compute,
 }
 
 impl Config {
@@ -107,6 +114,7 @@ impl Config {
         let name = faults.sift(args.name.clone().map_or_else(|| folder_name(&args.model), Ok));
         let threads = faults.sift(in_range("threads", args.threads.unwrap_or(processors), THREADS_LIMIT));
         let sequences_max = faults.sift(in_range("sequences-max", args.sequences_max, SEQUENCES_LIMIT));
+        let compute = faults.sift(args.compute.quantized(args.quantize));
         let tree_nodes_max = faults.sift(in_range("tree-nodes-max", args.tree_nodes_max, TREE_NODES_LIMIT));
         faults.finish(|| {
             Some(Self {
@@ -116,7 +124,7 @@ impl Config {
                 sequences_max: sequences_max?,
                 tree_nodes_max: tree_nodes_max?,
                 kv_memory: args.kv_memory,
-                arithmetic: args.compute,
+                compute: compute?,
             })
         })
     }
@@ -138,7 +146,7 @@ impl Config {
                 sequences_max,
                 tree_nodes_max,
                 kv_memory: None,
-                arithmetic: Arithmetic::default(),
+                compute: Compute::default(),
             })
         })
     }
@@ -164,8 +172,8 @@ impl Config {
 
     /// The same with matrices multiplied in another arithmetic.
     #[must_use]
-    pub fn with_arithmetic(self, arithmetic: Arithmetic) -> Self {
-        Self { arithmetic, ..self }
+    pub fn with_compute(self, compute: Compute) -> Self {
+        Self { compute, ..self }
     }
 
     /// The target's name.

@@ -69,7 +69,8 @@ impl Target {
         if tokens > vocab {
             return Err(LoadError::Vocabulary { tokens, vocab });
         }
-        let options = LoadOptions { arithmetic: config.arithmetic, ..LoadOptions::default() };
+        let arithmetic = config.compute.of(&checkpoint.weights()?);
+        let options = LoadOptions { arithmetic, ..LoadOptions::default() };
         let decoder = Decoder::load_with_progress(&checkpoint, &options, progress)?;
         let mut work = Workspace::of_team(team);
         let measured = decoder.measure_passes(&mut work)?;

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use espalier_command::{Verdict, report};
-use espalier_model::{Checkpoint, Decoder, Depth, Golden, LoadOptions, Logits, ModelError, Row, Segment, Workspace};
+use espalier_model::{
+    Arithmetic, Checkpoint, Comparison, Compute, Decoder, Depth, Golden, LoadOptions, Logits, ModelError, Row, Segment,
+    Workspace,
+};
 use espalier_speculation::{Token, arg_max};
 use serde::Serialize;
 
@@ -23,7 +26,10 @@ struct Checked {
     fault: Option<String>,
 }
 
-pub(crate) fn run(args: &Folder) -> Result<Verdict, CliError> {
+/// Checks in the arithmetic that is asked for: `f32` must have the logits and the text; `bf16` logits that are no further off
+/// than those of transformers in bf16, where that is known, and the same best tokens wherever they are ahead by more; of
+/// others it is told how far they are off.
+pub(crate) fn run(args: &Folder, compute: Compute) -> Result<Verdict, CliError> {
     let folders = folders(&args.folder)?;
     if folders.is_empty() {
         return Err(CliError::NoFolders { path: args.folder.clone() });
@@ -31,7 +37,7 @@ pub(crate) fn run(args: &Folder) -> Result<Verdict, CliError> {
     let mut work = Workspace::new(2);
     let mut failed = 0;
     for folder in &folders {
-        let checked = check(folder, &mut work);
+        let checked = check(folder, compute, &mut work);
         failed += usize::from(!checked.passed);
         print(&checked, args.json);
     }
@@ -73,10 +79,10 @@ fn print(checked: &Checked, json: bool) {
     }
 }
 
-fn check(folder: &Path, work: &mut Workspace) -> Checked {
+fn check(folder: &Path, compute: Compute, work: &mut Workspace) -> Checked {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut checked = Checked { folder: name, passed: false, logits_max_abs: None, hidden_max_abs: None, fault: None };
-    match compare(folder, work, &mut checked) {
+    match compare(folder, compute, work, &mut checked) {
         Ok(fault) => checked.fault = fault,
         Err(error) => checked.fault = Some(error.to_string()),
     }
@@ -85,9 +91,15 @@ fn check(folder: &Path, work: &mut Workspace) -> Checked {
 }
 
 /// What differs, if anything does.
-fn compare(folder: &Path, work: &mut Workspace, checked: &mut Checked) -> Result<Option<String>, ModelError> {
-    let golden = Golden::open(folder)?;
-    let decoder = Decoder::load(&Checkpoint::open(folder)?, &LoadOptions::default())?;
+fn compare(
+    folder: &Path,
+    compute: Compute,
+    work: &mut Workspace,
+    checked: &mut Checked,
+) -> Result<Option<String>, ModelError> {
+    let (golden, checkpoint) = (Golden::open(folder)?, Checkpoint::open(folder)?);
+    let arithmetic = compute.of(&checkpoint.weights()?);
+    let decoder = Decoder::load(&checkpoint, &LoadOptions { arithmetic, ..LoadOptions::default() })?;
     let taps: Vec<usize> = golden.taps.iter().map(|tap| tap.layers).collect();
     let mut cache = decoder.new_cache();
     let rows = Row::chain(&golden.input_ids, 0);
@@ -102,6 +114,9 @@ fn compare(folder: &Path, work: &mut Workspace, checked: &mut Checked) -> Result
         hidden_max_abs = hidden_max_abs.max(expected.hidden.compare(&found)?.max_abs);
     }
     checked.hidden_max_abs = Some(hidden_max_abs);
+    if arithmetic != Arithmetic::F32 {
+        return Ok(further_off(&logits, if arithmetic == Arithmetic::Bf16 { golden.bf16_max_abs } else { None }));
+    }
     if !logits.agrees() {
         let (max_abs, differs, rows) = (logits.max_abs, logits.arg_max_differs, logits.rows);
         return Ok(Some(format!("logits differ by up to {max_abs:.1e}, the arg-max in {differs} of {rows} rows")));
@@ -110,6 +125,16 @@ fn compare(folder: &Path, work: &mut Workspace, checked: &mut Checked) -> Result
         return Ok(Some(format!("hidden states differ by up to {hidden_max_abs:.1e}")));
     }
     compare_text(&decoder, work, &golden)
+}
+
+/// What is wrong with logits of a coarser arithmetic: they may be off by `limit`, and a best token may be another one where
+/// the next is as near; without a limit by as much as they are.
+fn further_off(logits: &Comparison, limit: Option<f32>) -> Option<String> {
+    let limit = limit.unwrap_or(logits.max_abs);
+    let (max_abs, margin) = (logits.max_abs, logits.margin_lost);
+    (!logits.agrees_within(limit)).then(|| {
+        format!("logits differ by up to {max_abs:.1e}, best tokens that were ahead by {margin:.1e}, but {limit:.1e} is the limit")
+    })
 }
 
 /// From which token on the greedy text differs, if it does.

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use espalier_model::Arithmetic;
+use espalier_model::{Compute, ComputeConflict, Quantize};
 use espalier_service_kit::Bytes;
 
 /// What a system that is started here is made of.
@@ -35,15 +35,35 @@ pub struct SystemArgs {
     /// when absent.
     #[arg(long, global = true, env = "ESPALIER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
-    /// What targets multiply matrices in: `f32`, or `int8` with weights and inputs rounded to 8 bits.
+    /// What targets multiply matrices in: `f32`; `bf16`, weights and inputs rounded to that; `int8`, both rounded to 8 bits;
+    /// `int8-q4`, weights to 4; or `auto`, what suits the checkpoint and this processor.
     #[arg(long, global = true, env = "ESPALIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
-    pub compute: Arithmetic,
+    pub compute: Compute,
     /// What drafters multiply matrices in; what targets do when absent.
     #[arg(long, global = true, env = "ESPALIER_DRAFT_COMPUTE", value_name = "ARITHMETIC")]
-    pub draft_compute: Option<Arithmetic>,
+    pub draft_compute: Option<Compute>,
+    /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`.
+    #[arg(long, global = true, env = "ESPALIER_QUANTIZE", value_name = "BITS")]
+    pub quantize: Option<Quantize>,
 }
 
 impl SystemArgs {
+    /// What targets multiply matrices in.
+    ///
+    /// # Errors
+    /// Weights that are to be rounded for another arithmetic.
+    pub(crate) fn target_compute(&self) -> Result<Compute, ComputeConflict> {
+        self.compute.quantized(self.quantize)
+    }
+
+    /// What drafters multiply matrices in.
+    ///
+    /// # Errors
+    /// As of targets.
+    pub(crate) fn draft_compute(&self) -> Result<Compute, ComputeConflict> {
+        self.draft_compute.map_or_else(|| self.target_compute(), Ok)
+    }
+
     /// Threads that the models compute with, in turns.
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(processors, usize::from)

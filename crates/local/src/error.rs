@@ -34,6 +34,9 @@ pub enum LocalError {
     /// The gateway's configuration is wrong.
     #[error(transparent)]
     Config(#[from] espalier_gateway::ConfigError),
+    /// Weights are to be rounded for another arithmetic.
+    #[error(transparent)]
+    Compute(#[from] espalier_model::ComputeConflict),
     /// A service broke.
     #[error("a service of this process broke")]
     Task(#[from] JoinError),
@@ -97,6 +100,7 @@ impl LocalError {
             | Self::Read { .. }
             | Self::NoDrafterOf { .. }
             | Self::Profiles(_)
+            | Self::Compute(_)
             | Self::VerifierConfig(_) => true,
             Self::Serve(_)
             | Self::Target { .. }

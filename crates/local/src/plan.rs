@@ -48,7 +48,7 @@ impl Plan {
         predictors::give(&mut drafters, system)?;
         let verifier = |folder| {
             let config = VerifierConfig::new(folder, system.threads())?;
-            Ok((config.with_kv_memory(system.kv_memory).with_arithmetic(system.compute), ANY_PORT))
+            Ok((config.with_kv_memory(system.kv_memory).with_compute(system.target_compute()?), ANY_PORT))
         };
         let verifiers = folders.into_iter().map(verifier).collect::<Result<_, LocalError>>()?;
         // Whatever targets are asked for: who waits, waits at the gateway, and no verifier has to refuse.
@@ -81,6 +81,6 @@ fn drafter_config(
     let threads = NonZeroUsize::new(system.threads()).unwrap_or(NonZeroUsize::MIN);
     let config = DrafterConfig::new(folder.clone(), *layers, threads);
     let target_model = shared_target(folder, targets, system)?;
-    let arithmetic = system.draft_compute.unwrap_or(system.compute);
-    Ok(Some(DrafterConfig { target_model, kv_memory: system.kv_memory, arithmetic, ..config }))
+    let compute = system.draft_compute()?;
+    Ok(Some(DrafterConfig { target_model, kv_memory: system.kv_memory, compute, ..config }))
 }

@@ -14,6 +14,7 @@ mod arithmetic;
 mod attention;
 mod calibrate;
 mod checkpoint;
+mod compute;
 mod config;
 mod decoder;
 mod disjoint;
@@ -46,6 +47,7 @@ mod workspace;
 
 pub use arithmetic::{Arithmetic, UnknownArithmetic};
 pub use checkpoint::Checkpoint;
+pub use compute::{Compute, ComputeConflict, Quantize, UnknownQuantize};
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::{Decoder, LoadOptions, WeightFormat};
 pub use draft::{DraftConfig, DraftFault, DraftFolder, DraftKind, DraftModel, TargetCard};

@@ -50,6 +50,14 @@ impl Weights {
         }
     }
 
+    /// How the elements of all tensors that can be read are stored, in no order.
+    pub fn kinds(&self) -> Vec<TensorType> {
+        match &self.0 {
+            Tensors::Safetensors(shards) => shards.names().filter_map(|name| shards.kind(name).ok()).collect(),
+            Tensors::Gguf(tensors) => tensors.kinds(),
+        }
+    }
+
     /// How the elements of a tensor are stored.
     pub fn kind(&self, name: &str) -> Result<TensorType> {
         match &self.0 {

@@ -40,7 +40,8 @@ const REPRODUCIBLE: [&str; 9] = [
 
 #[tokio::test]
 async fn plain_decoding_through_all_services_is_the_target_alone() {
-    for (arithmetic, asked) in [(Arithmetic::F32, 3), (Arithmetic::Int8, 1)] {
+    let asked = |arithmetic| if arithmetic == Arithmetic::F32 { 3 } else { 1 };
+    for (arithmetic, asked) in Arithmetic::ALL.map(|arithmetic| (arithmetic, asked(arithmetic))) {
         let system = start_in(arithmetic, None, 2).await;
         let client = client(&system);
         for target in TARGETS {
@@ -102,8 +103,10 @@ async fn every_policy_gives_the_plain_text_on_one_thread() {
 }
 
 #[tokio::test]
-async fn every_policy_gives_the_plain_text_in_bytes_on_two_threads_with_a_poor_drafter() {
-    every_policy_gives_the_plain_text(Arithmetic::Int8, Some(3), 2).await;
+async fn every_policy_gives_the_plain_text_in_other_arithmetics_on_two_threads_with_a_poor_drafter() {
+    for arithmetic in [Arithmetic::Bf16, Arithmetic::Int8, Arithmetic::Int8Q4] {
+        every_policy_gives_the_plain_text(arithmetic, Some(3), 2).await;
+    }
 }
 
 #[tokio::test]

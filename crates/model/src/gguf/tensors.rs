@@ -36,6 +36,11 @@ impl GgufTensors {
         self.find(name).map(|(_, tensor)| tensor.info().kind())
     }
 
+    /// How the elements of all tensors are stored.
+    pub(crate) fn kinds(&self) -> Vec<TensorType> {
+        self.places.keys().filter_map(|name| self.kind(name).ok()).collect()
+    }
+
     /// Reads a tensor, whose shape must be `shape`.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
         let (place, tensor) = self.find(name)?;

@@ -43,10 +43,13 @@ pub(crate) struct Kernels {
     multiply_adds: unsafe fn(usize) -> f32,
 }
 
+/// The name of the table that multiplies tiles.
+const AMX_NAME: &str = "amx";
+
 /// Instantiates the table for `$set`, with `$int8` for products of bytes and `$bf16` for those of bf16, which takes `$rounded` inputs; `$features` let the
 /// compiler use its instructions in the inlined bodies.
 macro_rules! kernels {
-    ($table:ident, $name:literal, $set:ty, int8 $int8:ty, bf16 $bf16:path as $rounded:ident $(, #[$features:meta])?) => {
+    ($table:ident, $name:expr, $set:ty, int8 $int8:ty, bf16 $bf16:path as $rounded:ident $(, #[$features:meta])?) => {
         static $table: Kernels = {
             $(#[$features])?
             unsafe fn product_f32(p: Product<f32>) {
@@ -156,7 +159,7 @@ kernels!(
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AMX, "amx", Avx512, int8 Avx512, bf16 x86::amx_product_bf16 as tile,
+    AMX, AMX_NAME, Avx512, int8 Avx512, bf16 x86::amx_product_bf16 as tile,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 
@@ -177,6 +180,11 @@ impl Kernels {
     /// The fastest table of this processor.
     pub(crate) fn detect() -> &'static Kernels {
         Self::available()[0]
+    }
+
+    /// Whether products of bf16 are those of a matrix unit.
+    pub(crate) fn has_tiles(&self) -> bool {
+        self.name == AMX_NAME
     }
 
     /// See [`tile::product`].

@@ -63,7 +63,7 @@ impl<B: Block> BlockPanels<B> {
     }
 
     /// Rounded rows times a panel, into rows of [`PANEL`].
-    pub(super) fn product<X>(&self, panel: usize, x: RoundedRows<'_, X>, acc: &mut [f32]) -> BlockProduct<X> {
+    pub(super) fn product<X>(&self, panel: usize, x: &RoundedRows<'_, X>, acc: &mut [f32]) -> BlockProduct<X> {
         let (rows, strips) = (x.count, PANEL / LANES);
         let strip_stride = self.groups * B::BYTES;
         let w = &self.slab.as_slice()[panel * strips * strip_stride..][..strips * strip_stride];

@@ -23,13 +23,13 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rounded {
-    /// Rounds to bytes.
-    pub(super) fn to_int8(&mut self, pool: &mut Pool, kernels: &Kernels, rows: Rows<'_>) {
+    /// Rounds to bytes and keeps them.
+    pub(super) fn keep_int8(&mut self, pool: &mut Pool, kernels: &Kernels, rows: Rows<'_>) {
         rows.round(pool, &mut self.int8, InputGroup::ZERO, |values, group| kernels.round_to_int8(values, group));
     }
 
-    /// Rounds to bf16.
-    pub(super) fn to_bf16(&mut self, pool: &mut Pool, kernels: &Kernels, rows: Rows<'_>) {
+    /// Rounds to bf16 and keeps them.
+    pub(super) fn keep_bf16(&mut self, pool: &mut Pool, kernels: &Kernels, rows: Rows<'_>) {
         rows.round(pool, &mut self.bf16, Bf16Group::ZERO, |values, group| kernels.round_to_bf16(values, group));
     }
 

@@ -116,7 +116,7 @@ impl Simd for Avx2 {
 fn anew<const ANEW: bool>(mut from: *const u16) -> *const u16 {
     if ANEW {
         // SAFETY: does nothing.
-        unsafe { asm!("/* {} */", inout(reg) from, options(pure, nomem, nostack, preserves_flags)) };
+        unsafe { asm!("/* {} */", inout(reg) from, options(pure, readonly, nostack, preserves_flags)) };
     }
     from
 }

@@ -1,0 +1,173 @@
+//! What a command line asks matrices to be multiplied in, and what that means for a checkpoint.
+
+use std::fmt;
+use std::str::FromStr;
+
+use espalier_gguf::TensorType;
+
+use crate::arithmetic::{Arithmetic, UnknownArithmetic};
+use crate::kernels::Kernels;
+use crate::weights::Weights;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compute {
+    /// What suits the checkpoint and this processor: [`Arithmetic::Int8`] for quantized weights, [`Arithmetic::Bf16`] for
+    /// those of 16 bits if the processor multiplies tiles of them, [`Arithmetic::F32`] for all else.
+    Auto,
+    /// This one.
+    In(Arithmetic),
+}
+
+/// How many bits weights are rounded to at load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantize {
+    /// 8, as in [`Arithmetic::Int8`].
+    Q8,
+    /// 4, as in [`Arithmetic::Int8Q4`].
+    Q4,
+}
+
+/// Two wishes that do not go together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("weights rounded to {quantize} are multiplied in int8, not in {arithmetic}")]
+pub struct ComputeConflict {
+    quantize: Quantize,
+    arithmetic: Arithmetic,
+}
+
+impl Compute {
+    /// The same with weights rounded, if that is asked for.
+    ///
+    /// # Errors
+    /// An arithmetic for weights of another kind.
+    pub fn quantized(self, quantize: Option<Quantize>) -> Result<Self, ComputeConflict> {
+        let Some(quantize) = quantize else { return Ok(self) };
+        let arithmetic = match quantize {
+            Quantize::Q8 => Arithmetic::Int8,
+            Quantize::Q4 => Arithmetic::Int8Q4,
+        };
+        match self {
+            Self::Auto | Self::In(Arithmetic::Int8) => Ok(Self::In(arithmetic)),
+            Self::In(asked) if asked == arithmetic => Ok(self),
+            Self::In(arithmetic) => Err(ComputeConflict { quantize, arithmetic }),
+        }
+    }
+
+    /// What this means for a checkpoint on this processor.
+    pub fn of(self, weights: &Weights) -> Arithmetic {
+        match self {
+            Self::In(arithmetic) => arithmetic,
+            Self::Auto => suitable(&weights.kinds(), Kernels::detect().has_tiles()),
+        }
+    }
+}
+
+/// What suits tensors of such types.
+fn suitable(kinds: &[TensorType], tiles: bool) -> Arithmetic {
+    let quantized = |kind: &TensorType| !matches!(kind, TensorType::F32 | TensorType::F16 | TensorType::BF16);
+    let of_16_bits = |kind: &TensorType| matches!(kind, TensorType::F16 | TensorType::BF16);
+    if kinds.iter().any(quantized) {
+        Arithmetic::Int8
+    } else if tiles && kinds.iter().any(of_16_bits) {
+        Arithmetic::Bf16
+    } else {
+        Arithmetic::F32
+    }
+}
+
+impl Default for Compute {
+    /// The one that has the same bits on every processor at its full speed.
+    fn default() -> Self {
+        Self::In(Arithmetic::F32)
+    }
+}
+
+impl From<Arithmetic> for Compute {
+    fn from(arithmetic: Arithmetic) -> Self {
+        Self::In(arithmetic)
+    }
+}
+
+impl fmt::Display for Compute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::In(arithmetic) => arithmetic.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Compute {
+    type Err = UnknownArithmetic;
+
+    fn from_str(name: &str) -> Result<Self, UnknownArithmetic> {
+        if name == "auto" { Ok(Self::Auto) } else { name.parse().map(Self::In) }
+    }
+}
+
+impl fmt::Display for Quantize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Q8 => "q8",
+            Self::Q4 => "q4",
+        })
+    }
+}
+
+/// Weights are rounded to nothing of this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("weights can be rounded to q8 or q4, not to {found:?}")]
+pub struct UnknownQuantize {
+    found: String,
+}
+
+impl FromStr for Quantize {
+    type Err = UnknownQuantize;
+
+    fn from_str(name: &str) -> Result<Self, UnknownQuantize> {
+        match name {
+            "q8" => Ok(Self::Q8),
+            "q4" => Ok(Self::Q4),
+            _ => Err(UnknownQuantize { found: name.to_owned() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_suits_depends_on_the_weights_and_for_16_bits_on_the_processor() {
+        use TensorType::{BF16, F16, F32, Q4_K, Q6_K, Q8_0};
+        for (kinds, without, with) in [
+            (&[F32, F32][..], Arithmetic::F32, Arithmetic::F32),
+            (&[F32, BF16], Arithmetic::F32, Arithmetic::Bf16),
+            (&[F16], Arithmetic::F32, Arithmetic::Bf16),
+            (&[F32, Q8_0], Arithmetic::Int8, Arithmetic::Int8),
+            (&[F32, Q4_K, Q6_K], Arithmetic::Int8, Arithmetic::Int8),
+        ] {
+            assert_eq!([suitable(kinds, false), suitable(kinds, true)], [without, with], "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn rounded_weights_are_multiplied_in_int8() {
+        let asked = |compute: &str, quantize: &str| {
+            compute.parse::<Compute>().unwrap().quantized(Some(quantize.parse().unwrap())).map(|c| c.to_string())
+        };
+        assert_eq!(asked("auto", "q8").unwrap(), "int8");
+        assert_eq!(asked("auto", "q4").unwrap(), "int8-q4");
+        assert_eq!(asked("int8", "q4").unwrap(), "int8-q4");
+        assert_eq!(asked("int8-q4", "q4").unwrap(), "int8-q4");
+        let refusal = asked("bf16", "q4").unwrap_err().to_string();
+        assert_eq!(refusal, "weights rounded to q4 are multiplied in int8, not in bf16");
+        assert!(asked("int8-q4", "q8").is_err());
+        assert_eq!("auto".parse::<Compute>().unwrap().quantized(None).unwrap(), Compute::Auto);
+        let refusal = "q5".parse::<Quantize>().unwrap_err().to_string();
+        assert_eq!(refusal, "weights can be rounded to q8 or q4, not to \"q5\"");
+    }
+}
