@@ -115,7 +115,7 @@ impl Drafter {
 
     /// What it is doing at present, and what it has done.
     fn status(&self) -> DrafterStatus {
-        let Inner { engine, memory, slots, started, .. } = &*self.0;
+        let Inner { card, engine, memory, slots, started, .. } = &*self.0;
         let (counts, resident) = (engine.counts(), Bytes::resident());
         DrafterStatus {
             process: Process { uptime: started.elapsed(), resident_bytes: resident.map(|Bytes(bytes)| bytes as u64) },
@@ -124,6 +124,7 @@ impl Drafter {
             passes: counts.passes.read(),
             rounds: counts.rounds(),
             kv: memory.status(),
+            arithmetic: card.arithmetic.clone(),
             targets: counts.targets(),
         }
     }

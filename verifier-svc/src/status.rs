@@ -8,8 +8,8 @@ use espalier_service_kit::Bytes;
 
 use crate::engine::Engine;
 
-/// The status of a target whose service began at `started`.
-pub(crate) fn status(started: Instant, engine: &Engine, blocks: &BlockPool) -> VerifierStatus {
+/// The status of a target that computes in `arithmetic` and whose service began at `started`.
+pub(crate) fn status(started: Instant, arithmetic: &str, engine: &Engine, blocks: &BlockPool) -> VerifierStatus {
     let resident_bytes = Bytes::resident().map(|Bytes(bytes)| bytes as u64);
     let counts = engine.counts();
     VerifierStatus {
@@ -19,6 +19,7 @@ pub(crate) fn status(started: Instant, engine: &Engine, blocks: &BlockPool) -> V
         passes: counts.passes.read(),
         rounds: counts.rounds.read(),
         kv: kv(blocks),
+        arithmetic: arithmetic.to_owned(),
     }
 }
 

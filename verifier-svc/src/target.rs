@@ -105,7 +105,7 @@ impl Target {
 
     /// What it is doing at present, and what it has done.
     pub(crate) fn status(&self) -> VerifierStatus {
-        status(self.started, &self.engine, &self.blocks)
+        status(self.started, &self.card.model.arithmetic, &self.engine, &self.blocks)
     }
 
     /// The memory for keys and values.

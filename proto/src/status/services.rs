@@ -6,7 +6,7 @@ use crate::common::{check_length, check_text, required, wire_count};
 use crate::error::WireError;
 use crate::pb;
 use crate::status::{KvMemory, PassCounts, Process, RoundCounts, Slots};
-use crate::verifier_card::MODEL_NAME_BYTES_MAX;
+use crate::verifier_card::{MODEL_NAME_BYTES_MAX, check_arithmetic};
 
 /// The most targets that a drafter tells of one by one.
 pub const TARGETS_MAX: usize = 64;
@@ -32,6 +32,8 @@ pub struct VerifierStatus {
     pub rounds: RoundCounts,
     /// Its memory for keys and values.
     pub kv: KvMemory,
+    /// What its products are computed in, as on its card.
+    pub arithmetic: String,
 }
 
 impl From<VerifierStatus> for pb::VerifierStatusResponse {
@@ -43,6 +45,7 @@ impl From<VerifierStatus> for pb::VerifierStatusResponse {
             passes: Some(status.passes.into()),
             rounds: Some(status.rounds.into()),
             kv: Some(status.kv.into()),
+            arithmetic: status.arithmetic,
         }
     }
 }
@@ -51,6 +54,7 @@ impl TryFrom<pb::VerifierStatusResponse> for VerifierStatus {
     type Error = WireError;
 
     fn try_from(wire: pb::VerifierStatusResponse) -> Result<Self, WireError> {
+        check_arithmetic("arithmetic", &wire.arithmetic)?;
         Ok(Self {
             process: required("process", wire.process)?.into(),
             sequences: required("sequences", wire.sequences)?.try_into()?,
@@ -58,6 +62,7 @@ impl TryFrom<pb::VerifierStatusResponse> for VerifierStatus {
             passes: required("passes", wire.passes)?.into(),
             rounds: required("rounds", wire.rounds)?.into(),
             kv: required("kv", wire.kv)?.try_into()?,
+            arithmetic: wire.arithmetic,
         })
     }
 }
@@ -77,6 +82,8 @@ pub struct DrafterStatus {
     pub rounds: RoundCounts,
     /// Its memory for keys and values.
     pub kv: KvMemory,
+    /// What its products are computed in, as on its card.
+    pub arithmetic: String,
     /// The same by target, by name; at most [`TARGETS_MAX`], the first that it met.
     pub targets: Vec<TargetStatus>,
 }
@@ -101,6 +108,7 @@ impl From<DrafterStatus> for pb::DrafterStatusResponse {
             passes: Some(status.passes.into()),
             rounds: Some(status.rounds.into()),
             kv: Some(status.kv.into()),
+            arithmetic: status.arithmetic,
             targets: status.targets.into_iter().map(Into::into).collect(),
         }
     }
@@ -111,6 +119,7 @@ impl TryFrom<pb::DrafterStatusResponse> for DrafterStatus {
 
     fn try_from(wire: pb::DrafterStatusResponse) -> Result<Self, WireError> {
         check_length("targets", wire.targets.len(), TARGETS_MAX)?;
+        check_arithmetic("arithmetic", &wire.arithmetic)?;
         Ok(Self {
             process: required("process", wire.process)?.into(),
             sequences: required("sequences", wire.sequences)?.try_into()?,
@@ -118,8 +127,8 @@ impl TryFrom<pb::DrafterStatusResponse> for DrafterStatus {
             passes: required("passes", wire.passes)?.into(),
             rounds: required("rounds", wire.rounds)?.into(),
             kv: required("kv", wire.kv)?.try_into()?,
+            arithmetic: wire.arithmetic,
             targets: wire.targets.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
-            // A drafter of an earlier version does not draft ahead.
         })
     }
 }

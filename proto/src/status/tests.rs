@@ -9,7 +9,8 @@ const PROCESS: Process = Process { uptime: Duration::from_millis(1234), resident
 
 fn verifier() -> VerifierStatus {
     let sequences = Slots { open: 3, max: 8 };
-    VerifierStatus { process: PROCESS, sequences, trees_waiting: 2, passes: PASSES, rounds: ROUNDS, kv: KV }
+    let arithmetic = "int8".to_owned();
+    VerifierStatus { process: PROCESS, sequences, trees_waiting: 2, passes: PASSES, rounds: ROUNDS, kv: KV, arithmetic }
 }
 
 fn drafter() -> DrafterStatus {
@@ -21,6 +22,7 @@ fn drafter() -> DrafterStatus {
         passes: PASSES,
         rounds: ROUNDS,
         kv: KV,
+        arithmetic: "f32".to_owned(),
         targets: vec![target("medium"), target("small")],
     }
 }

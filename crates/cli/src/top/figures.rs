@@ -54,6 +54,8 @@ pub(super) struct Work {
     /// Sequences that share one.
     pub(super) shared_by: Option<f64>,
     pub(super) kv: KvMemory,
+    /// What products are computed in.
+    pub(super) arithmetic: String,
     /// What a drafter does for each target.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) targets: Vec<ForTarget>,
@@ -114,19 +116,29 @@ struct Told<'a> {
     rounds: RoundCounts,
     kv: KvMemory,
     targets: &'a [TargetStatus],
+    arithmetic: &'a str,
 }
 
 impl<'a> From<&'a VerifierStatus> for Told<'a> {
     fn from(status: &'a VerifierStatus) -> Self {
-        let &VerifierStatus { process, sequences, trees_waiting: trees, passes, rounds, kv } = status;
-        Self { process, sequences, trees, passes, rounds, kv, targets: &[] }
+        let &VerifierStatus { process, sequences, trees_waiting: trees, passes, rounds, kv, ref arithmetic } = status;
+        Self { process, sequences, trees, passes, rounds, kv, targets: &[], arithmetic }
     }
 }
 
 impl<'a> From<&'a DrafterStatus> for Told<'a> {
     fn from(status: &'a DrafterStatus) -> Self {
-        let &DrafterStatus { process, sequences, trees_growing: trees, passes, rounds, kv, ref targets } = status;
-        Self { process, sequences, trees, passes, rounds, kv, targets }
+        let &DrafterStatus {
+            process,
+            sequences,
+            trees_growing: trees,
+            passes,
+            rounds,
+            kv,
+            ref targets,
+            ref arithmetic,
+        } = status;
+        Self { process, sequences, trees, passes, rounds, kv, targets, arithmetic }
     }
 }
 
@@ -160,6 +172,7 @@ impl Work {
             rows: of_pass(|passes| passes.rows),
             shared_by: of_pass(|passes| passes.sequences),
             kv: now.kv,
+            arithmetic: now.arithmetic.to_owned(),
             targets: now.targets.iter().map(|target| ForTarget::between(interval, before, target)).collect(),
         }
     }

@@ -27,8 +27,10 @@ pub(super) fn system(uptime_ms: u64, rounds: u64) -> SystemStatus {
         ended: EndCounts { stop: 20, ..EndCounts::default() },
         rounds,
     };
-    let verifier = VerifierStatus { process, sequences, trees_waiting: 2, passes, rounds, kv };
-    let drafter = DrafterStatus { process, sequences, trees_growing: 2, passes, rounds, kv, targets };
+    let arithmetic = "f32".to_owned();
+    let verifier = VerifierStatus { process, sequences, trees_waiting: 2, passes, rounds, kv, arithmetic };
+    let arithmetic = "int8".to_owned();
+    let drafter = DrafterStatus { process, sequences, trees_growing: 2, passes, rounds, kv, targets, arithmetic };
     SystemStatus {
         gateway,
         verifiers: vec![state("http://127.0.0.1:50071", "medium", verifier)],
