@@ -15,6 +15,11 @@ lint:
 test *args:
     cargo test --workspace {{ args }}
 
+# Compares all kernel tables on an emulated processor with AVX-512 VNNI and AMX: minutes, the first time half an hour.
+[positional-arguments]
+emulate *commands:
+    tests/emulation/run "$@"
+
 # Builds the documentation of our own crates; a warning is an error.
 doc *args:
     RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps {{ args }}
