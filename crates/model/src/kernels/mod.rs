@@ -461,6 +461,17 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_the_system_says_of_the_processor_is_used() {
+        let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let said = |flag: &str| flags.split_whitespace().any(|word| word == flag);
+        let used = |name: &str| Kernels::available().iter().any(|kernels| kernels.name == name);
+        for (name, flag) in [("avx2", "avx2"), ("avx512vnni", "avx512_vnni"), ("amx", "amx_bf16")] {
+            assert_eq!(used(name), said(flag), "{name}");
+        }
+    }
+
     #[test]
     fn interleaving_is_a_permutation_of_each_group() {
         let mut places: Vec<usize> = (0..64).map(interleave).collect();
