@@ -176,3 +176,50 @@ impl Table {
 fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
     Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::arithmetic::Arithmetic;
+    use crate::rows::{Depth, Logits, Row, Segment};
+    use crate::workspace::Workspace;
+
+    /// Models so small that they are made in no time.
+    const TINY: [&str; 2] = [
+        r#"{"model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 96, "intermediate_size": 160, "vocab_size": 300,
+            "num_attention_heads": 6, "num_key_value_heads": 2, "tie_word_embeddings": true}"#,
+        r#"{"model_type": "gpt_neox", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 128,
+            "num_attention_heads": 4, "vocab_size": 300}"#,
+    ];
+
+    /// The logits of a chain of three tokens, and how often progress was told.
+    fn logits(config: &ModelConfig, seed: u64, options: &LoadOptions) -> (Vec<f32>, usize) {
+        let mut told = Vec::new();
+        let decoder = Decoder::random(config, seed, options, |packed, all| told.push((packed, all))).unwrap();
+        assert_eq!(told.last(), Some(&(decoder.layers(), decoder.layers())));
+        let (mut work, mut cache) = (Workspace::new(2), decoder.new_cache());
+        let rows = Row::chain(&[7, 299, 0], 0);
+        let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
+        let output = decoder.forward(&mut work, &mut [segment], Depth::default()).unwrap();
+        ((0..3).flat_map(|row| output.logits(0, row).to_vec()).collect(), told.len())
+    }
+
+    #[test]
+    fn a_model_of_random_weights_decodes_alike_from_the_same_seed() {
+        for config in TINY.map(|config| ModelConfig::parse(config, None).unwrap()) {
+            for arithmetic in Arithmetic::ALL {
+                let options = LoadOptions { arithmetic, ..LoadOptions::default() };
+                let found = logits(&config, 1, &options);
+                assert!(found.0.iter().all(|logit| logit.is_finite() && logit.abs() < 20.0), "{arithmetic}");
+                assert!(found.0[0] != found.0[300] && found == logits(&config, 1, &options));
+                assert!(found != logits(&config, 2, &options));
+            }
+            let wide = LoadOptions { format: WeightFormat::F32, ..LoadOptions::default() };
+            assert_eq!(logits(&config, 1, &wide), logits(&config, 1, &LoadOptions::default()));
+            let cut = LoadOptions { layers: Some(1), ..LoadOptions::default() };
+            assert_eq!(logits(&config, 1, &cut).1, 1);
+        }
+    }
+}

@@ -1,13 +1,19 @@
 //! Tensors of random numbers, for measurements of models that are nowhere at hand.
 
+use std::thread::{self, available_parallelism};
+
 use candle_core::{Device, Tensor};
 use espalier_speculation::SplitMix64;
 use half::bf16;
+use half::vec::HalfBitsVecExt;
 
 use crate::error::Result;
 
 /// How far the weight of a norm may be from 1, and a bias from 0.
 const VECTOR_SPREAD: f32 = 0.125;
+
+/// Fewest numbers that a thread is started for.
+const PIECE_MIN: usize = 1 << 16;
 
 /// Tensors of bf16 by name: whatever the order in which they are asked for, a name has the same numbers.
 #[derive(Debug)]
@@ -24,9 +30,17 @@ impl RandomTensors {
     /// Makes a tensor.
     pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
         let (mix, spread) = (self.mix(name), Spread::of(name, shape));
-        let numbers = 0..shape.iter().product::<usize>() as u32;
-        let numbers: Vec<bf16> = numbers.map(|i| spread.number(mix.bits(i))).collect();
-        Ok(Tensor::from_vec(numbers, shape, &Device::Cpu)?)
+        let mut numbers = vec![0_u16; shape.iter().product()];
+        let threads = available_parallelism().map_or(1, usize::from);
+        let piece = numbers.len().div_ceil(threads).max(PIECE_MIN);
+        thread::scope(|scope| {
+            for (at, numbers) in numbers.chunks_mut(piece).enumerate() {
+                let place = move |i: usize| (at * piece + i) as u32;
+                let fill = move |(i, number): (usize, &mut u16)| *number = spread.number(mix.bits(place(i)));
+                scope.spawn(move || numbers.iter_mut().enumerate().for_each(fill));
+            }
+        });
+        Ok(Tensor::from_vec(numbers.reinterpret_into::<bf16>(), shape, &Device::Cpu)?)
     }
 
     fn mix(&self, name: &str) -> Mix {
@@ -36,6 +50,7 @@ impl RandomTensors {
 }
 
 /// Where the numbers of a tensor lie: evenly in `centre - reach .. centre + reach`.
+#[derive(Clone, Copy)]
 struct Spread {
     centre: f32,
     reach: f32,
@@ -51,15 +66,18 @@ impl Spread {
         }
     }
 
+    /// The bits of the nearest bf16, of two equally near the even one.
     #[inline]
-    fn number(&self, bits: u32) -> bf16 {
+    fn number(&self, bits: u32) -> u16 {
         let signed = bits.cast_signed() as f32 / 2_f32.powi(31);
-        bf16::from_f32(self.centre + signed * self.reach)
+        let number = (self.centre + signed * self.reach).to_bits();
+        ((number + 0x7fff + (number >> 16 & 1)) >> 16) as u16
     }
 }
 
 /// Random bits by place, in 32-bit operations that the compiler makes vectors of: what makes billions of numbers has to be
 /// quick, and only has to look random.
+#[derive(Clone, Copy)]
 struct Mix {
     first: u32,
     second: u32,
