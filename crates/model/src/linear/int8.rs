@@ -7,15 +7,21 @@ use half::f16;
 
 use super::layout::PANEL;
 use crate::arena::{Arena, Slab};
+use crate::disjoint::Disjoint;
 use crate::error::ModelError;
 use crate::kernels::{BLOCK_BYTES, GROUP, InputGroup, Int8Product, LANES, LARGEST, QUAD};
+use crate::pool::Pool;
 
 /// A packed matrix of 8-bit weights.
 pub(super) struct Int8Panels {
     slab: Slab<u8>,
+    inputs: usize,
     /// Groups of an output's inputs, the last one filled up with zeros.
     groups: usize,
 }
+
+/// Writes the weights of an output, and says whether there is one.
+pub(super) type Row<'a> = dyn Fn(usize, &mut [f32]) -> bool + Sync + 'a;
 
 /// The weights of one output for a group of inputs: `quant * scale` each.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,16 +33,34 @@ struct WeightGroup {
 impl WeightGroup {
     /// Rounds up to [`GROUP`] weights, zeros being what is missing. The scale, of 16 bits, is rounded first.
     fn round(weights: &[f32]) -> Self {
-        let largest = weights.iter().fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
-        let scale = f16::from_f32(largest / LARGEST).min(f16::MAX);
+        let mut whole = [0.0; GROUP];
+        whole[..weights.len()].copy_from_slice(weights);
+        let scale = f16::from_f32(largest(&whole) / LARGEST).min(f16::MAX);
         let divisor = scale.to_f32();
-        let mut quants = [0; GROUP];
-        for (quant, weight) in quants.iter_mut().zip(weights) {
-            // What a rounded scale does not reach is cut. Where it is zero, it does not matter what a quant is.
-            *quant = (weight / divisor).round_ties_even().clamp(-LARGEST, LARGEST) as i8;
-        }
-        Self { scale, quants }
+        Self { scale, quants: whole.map(|weight| quant(weight / divisor)) }
     }
+}
+
+/// The size of the largest number, several at a time.
+fn largest(numbers: &[f32; GROUP]) -> f32 {
+    let mut sizes = [0.0_f32; 8];
+    for eight in numbers.as_chunks::<8>().0 {
+        for (size, number) in sizes.iter_mut().zip(eight) {
+            *size = if number.abs() > *size { number.abs() } else { *size };
+        }
+    }
+    sizes.into_iter().fold(0.0, f32::max)
+}
+
+/// Rounds to the nearest integer, ties to the even one. What a rounded scale does not reach is cut; where it is zero, it does
+/// not matter what a quant is.
+///
+/// In floats of this size neighbours are 1 apart, and the low bits are the integer: plain code that the compiler makes
+/// vectors of for any processor.
+fn quant(ratio: f32) -> i8 {
+    const INTEGERS: f32 = 1.5 * (1 << 23) as f32;
+    let within = if ratio.is_nan() { 0.0 } else { ratio.clamp(-LARGEST, LARGEST) };
+    ((within + INTEGERS).to_bits() as u8).cast_signed()
 }
 
 impl Int8Panels {
@@ -44,7 +68,7 @@ impl Int8Panels {
     pub(super) fn new(arena: &mut Arena, inputs: usize, outputs: usize) -> Result<Self, ModelError> {
         let groups = inputs.div_ceil(GROUP);
         let strips = outputs.div_ceil(PANEL) * (PANEL / LANES);
-        Ok(Self { slab: arena.slab(strips * groups * BLOCK_BYTES)?, groups })
+        Ok(Self { slab: arena.slab(strips * groups * BLOCK_BYTES)?, inputs, groups })
     }
 
     /// Bytes of all panels.
@@ -52,13 +76,25 @@ impl Int8Panels {
         self.slab.as_slice().len()
     }
 
-    /// Rounds the weights of an output.
-    pub(super) fn set(&mut self, output: usize, weights: &[f32]) {
-        for (group, weights) in weights.chunks(GROUP).enumerate() {
-            let place = self.block(output, group);
-            Block(&mut self.slab.as_mut_slice()[place..][..BLOCK_BYTES])
-                .set(output % LANES, WeightGroup::round(weights));
-        }
+    /// With the weights of all outputs, rounded.
+    pub(super) fn filled(mut self, pool: &mut Pool, row: &Row<'_>) -> Self {
+        let len = self.groups * BLOCK_BYTES;
+        let strips = self.slab.as_slice().len() / len;
+        let blocks = Disjoint::new(self.slab.as_mut_slice());
+        pool.run(strips, &|strip| {
+            // SAFETY: each strip belongs to one task.
+            let (blocks, _) = unsafe { blocks.slice(strip * len, len) }.as_chunks_mut::<BLOCK_BYTES>();
+            let mut weights = vec![0.0; self.inputs];
+            for lane in 0..LANES {
+                if !row(strip * LANES + lane, &mut weights) {
+                    continue;
+                }
+                for (block, weights) in blocks.iter_mut().zip(weights.chunks(GROUP)) {
+                    Block(block.as_mut_slice()).set(lane, WeightGroup::round(weights));
+                }
+            }
+        });
+        self
     }
 
     /// The weights of an output, as they were rounded.
@@ -112,8 +148,8 @@ fn quant_place(lane: usize, input: usize) -> usize {
 impl Block<&mut [u8]> {
     fn set(&mut self, lane: usize, WeightGroup { scale, quants }: WeightGroup) {
         self.0[scale_place(lane)].copy_from_slice(&scale.to_bits().to_ne_bytes());
-        for (input, quant) in quants.into_iter().enumerate() {
-            self.0[quant_place(lane, input)] = quant.cast_unsigned();
+        for (quad, quants) in quants.map(i8::cast_unsigned).as_chunks::<QUAD>().0.iter().enumerate() {
+            self.0[quant_place(lane, quad * QUAD)..][..QUAD].copy_from_slice(quants);
         }
     }
 }
@@ -222,6 +258,15 @@ mod tests {
             assert!(sums(1e36)[0] < -6e37);
             let huge = packed(&Sizes { rows: 1, inputs: 32, outputs: 1 }, &[1e30; 32]);
             assert!(forward(kernels, &huge, &[1.0; 32])[0].is_finite(), "{}: cut to the largest scale", kernels.name);
+        }
+    }
+
+    #[test]
+    fn quants_are_the_nearest_integers_and_ties_the_even_ones() {
+        let rounded = |ratio: f32| ratio.round_ties_even().clamp(-LARGEST, LARGEST) as i8;
+        let ratios = (-1040..=1040).map(|eighth| eighth as f32 / 8.0);
+        for ratio in ratios.chain([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -0.0, 126.500_01, 0.499_999_97]) {
+            assert_eq!(quant(ratio), rounded(ratio), "{ratio}");
         }
     }
 
