@@ -3,7 +3,8 @@
 use espalier_client::ClientError;
 use espalier_command::CommandError;
 use espalier_local::{LocalError, Twice};
-use espalier_model::ModelError;
+use espalier_model::{Arithmetic, ConfigFault, ModelError};
+use espalier_service_kit::Bytes;
 use espalier_speculation::LogitsError;
 use espalier_text::TextError;
 
@@ -32,6 +33,21 @@ pub enum BenchError {
         /// The target.
         target: String,
     },
+    /// A model of random weights has no room.
+    #[error("{shape} in {arithmetic} arithmetic needs {} bytes of memory, but {} are available", needed.0, available.0)]
+    Memory {
+        /// The shape.
+        shape: &'static str,
+        /// What it would be multiplied in.
+        arithmetic: Arithmetic,
+        /// What it takes.
+        needed: Bytes,
+        /// What the machine can spare.
+        available: Bytes,
+    },
+    /// A shape is none of a model that can be run.
+    #[error(transparent)]
+    Shape(#[from] ConfigFault),
     /// Two things are called by one name.
     #[error(transparent)]
     Twice(#[from] Twice),
@@ -68,11 +84,12 @@ impl BenchError {
             Self::DraftersEach { .. }
             | Self::NobodyGuesses
             | Self::Tokenizers { .. }
+            | Self::Memory { .. }
             | Self::Twice(_)
             | Self::Command(_) => true,
             Self::Local(error) => error.is_of_the_request(),
             Self::Client(error) => error.is_of_the_request(),
-            Self::Model(_) | Self::Text(_) | Self::Logits(_) | Self::Plot(_) | Self::Perf(_) => false,
+            Self::Shape(_) | Self::Model(_) | Self::Text(_) | Self::Logits(_) | Self::Plot(_) | Self::Perf(_) => false,
         }
     }
 }

@@ -1,22 +1,27 @@
 //! `espalier bench kernels`: one forward pass over several tokens, next to what the machine allows at best.
 
 mod pass;
+mod shapes;
+mod subject;
 mod together;
 
 use std::time::Instant;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use espalier_command::{Verdict, report};
-use espalier_local::{DEFAULT_TARGETS, SystemArgs, checkpoint};
-use espalier_model::{Arithmetic, Checkpoint, Decoder, LoadOptions, ModelError, WeightFormat, Workspace};
+use espalier_local::{DEFAULT_TARGETS, SystemArgs};
+use espalier_model::{Arithmetic, Decoder, ModelError, Workspace};
 use serde::Serialize;
 
-use self::pass::{CONTEXT, PASSES, cache, pass, tree};
+use self::pass::{CONTEXT, Turns, cache, pass, tree};
+use self::shapes::{Shape, Sizes};
+use self::subject::{Subject, Way};
 use self::together::Together;
 use crate::error::BenchError;
 use crate::statistics::median;
 
 /// Tokens verified at once.
-const ROWS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Bytes read to find the bandwidth of memory: beyond any cache.
 const MEMORY_BYTES: usize = 512 << 20;
@@ -27,9 +32,24 @@ pub struct Kernels {
     /// Models to measure.
     #[arg(long, value_delimiter = ',', default_values = DEFAULT_TARGETS, value_name = "T[,T…]")]
     pub(crate) targets: Vec<String>,
+    /// Measure models of these shapes, of random weights that are made in memory, instead.
+    ///
+    /// A pass costs what it does with trained weights. The names are those of Llama 3.2 (1 B and 3 B parameters), Llama 3.1
+    /// (8 B), Mistral (7 B) and Qwen 2.5; `1.1b` is `llama-1b` with a vocabulary of 32 000. A shape that does not fit into
+    /// memory in every arithmetic is refused before anything is measured.
+    #[arg(long, value_delimiter = ',', value_parser = shape_parser(), conflicts_with = "targets", value_name = "S[,S…]")]
+    shape: Vec<Shape>,
+    /// Multiply in these arithmetics.
+    #[arg(long, value_delimiter = ',', default_values_t = Arithmetic::ALL, value_name = "A[,A…]")]
+    arithmetics: Vec<Arithmetic>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Takes the name of a shape; its help lists them.
+fn shape_parser() -> impl TypedValueParser<Value = Shape> {
+    PossibleValuesParser::new(Shape::names()).try_map(|name| name.parse::<Shape>())
 }
 
 /// What the machine can do.
@@ -47,9 +67,12 @@ struct Machine {
 #[derive(Serialize)]
 struct Measured {
     target: String,
-    weights: String,
+    shape: Sizes,
+    /// Whether weights are random.
+    random: bool,
+    weights: &'static str,
     weight_bytes: usize,
-    /// Bytes per second of streaming reads of as many bytes: partly from the caches where they are large.
+    /// Bytes per second of streaming reads of as many bytes, up to [`MEMORY_BYTES`]: partly from the caches where they are large.
     bandwidth: f64,
     passes: Vec<PassTime>,
     /// Several sequences in one pass.
@@ -60,6 +83,8 @@ struct Measured {
 #[derive(Serialize)]
 struct PassTime {
     rows: usize,
+    /// How often it was measured.
+    turns: usize,
     /// Median time.
     ms: f64,
     /// Relative to one row.
@@ -74,31 +99,27 @@ struct PassTime {
 }
 
 pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchError> {
+    let subjects = subjects(system, args)?;
+    for subject in &subjects {
+        subject.ways(&args.arithmetics).iter().try_for_each(|way| subject.check_memory(way))?;
+    }
     let mut work = Workspace::new(system.threads());
     let machine = Machine::of(&mut work);
     print_machine(&machine, args.json);
-    for target in &args.targets {
-        let checkpoint = Checkpoint::open(checkpoint(target, system)?)?;
-        for (weights, options) in ways() {
-            let decoder = Decoder::load(&checkpoint, &options)?;
-            let measured = Measured { target: target.clone(), weights, ..measure(&decoder, &mut work, &machine)? };
-            print(&measured, args.json);
+    for subject in &subjects {
+        for way in subject.ways(&args.arithmetics) {
+            print(&measure(subject, &way, &mut work, &machine)?, args.json);
         }
     }
     Ok(Verdict::Good)
 }
 
-/// How weights are held and multiplied, and what that is called.
-fn ways() -> Vec<(String, LoadOptions)> {
-    let stored = LoadOptions::default();
-    let in_f32 = [
-        ("as stored, in f32 arithmetic".to_owned(), stored),
-        ("in f32, in f32 arithmetic".to_owned(), LoadOptions { format: WeightFormat::F32, ..stored }),
-    ];
-    let rounded = Arithmetic::ALL.into_iter().filter(|arithmetic| *arithmetic != Arithmetic::F32);
-    let rounded =
-        rounded.map(|arithmetic| (format!("in {arithmetic} arithmetic"), LoadOptions { arithmetic, ..stored }));
-    in_f32.into_iter().chain(rounded).collect()
+/// What is to be measured: shapes, if any were named.
+fn subjects(system: &SystemArgs, args: &Kernels) -> Result<Vec<Subject>, BenchError> {
+    match args.shape[..] {
+        [] => args.targets.iter().map(|target| Subject::target(target, system)).collect(),
+        ref shapes => shapes.iter().map(|&shape| Subject::random(shape)).collect(),
+    }
 }
 
 impl Machine {
@@ -129,31 +150,43 @@ impl Floors {
         }
     }
 
-    /// The figures of a pass over so many rows, of which one alone takes `one_row_ms`.
-    fn pass(&self, rows: usize, ms: f64, one_row_ms: f64) -> PassTime {
+    /// The figures of passes over so many rows, of which one alone takes `one_row_ms`.
+    fn pass(&self, rows: usize, turns: &[f64], one_row_ms: f64) -> PassTime {
+        let ms = median_ms(turns);
         let computing_ms = rows as f64 * self.computing_ms;
         let (floor_ms, bound) =
             if self.reading_ms > computing_ms { (self.reading_ms, "memory") } else { (computing_ms, "arithmetic") };
-        PassTime { rows, ms, to_one_row: ms / one_row_ms, floor_ms, bound, to_floor: ms / floor_ms }
+        let (to_one_row, to_floor) = (ms / one_row_ms, ms / floor_ms);
+        PassTime { rows, turns: turns.len(), ms, to_one_row, floor_ms, bound, to_floor }
     }
 }
 
-/// Measures one model; what it is called is left to the caller.
-fn measure(decoder: &Decoder, work: &mut Workspace, machine: &Machine) -> Result<Measured, ModelError> {
+/// Measures a model in one way.
+fn measure(subject: &Subject, way: &Way, work: &mut Workspace, machine: &Machine) -> Result<Measured, BenchError> {
+    let decoder = subject.load(way)?;
     let weight_bytes = decoder.weight_bytes();
-    let bandwidth = work.read_bandwidth(weight_bytes);
-    let medians = medians_ms(decoder, work)?;
-    let floors = Floors::new(decoder, bandwidth, machine.peak_flops);
-    let passes = ROWS.iter().zip(medians).map(|(&rows, ms)| floors.pass(rows, ms, medians[0])).collect();
-    let together = together::measure(decoder, work)?;
-    Ok(Measured { target: String::new(), weights: String::new(), weight_bytes, bandwidth, passes, together })
+    let bandwidth = work.read_bandwidth(weight_bytes.min(MEMORY_BYTES));
+    let floors = Floors::new(&decoder, bandwidth, machine.peak_flops);
+    let times = times_ms(&decoder, work)?;
+    let one_row_ms = median_ms(&times[0]);
+    Ok(Measured {
+        target: subject.name().to_owned(),
+        shape: Sizes::of(subject.config()),
+        random: subject.is_random(),
+        weights: way.weights,
+        weight_bytes,
+        bandwidth,
+        passes: ROWS.iter().zip(&times).map(|(&rows, times)| floors.pass(rows, times, one_row_ms)).collect(),
+        together: together::measure(&decoder, work, subject.is_random())?,
+    })
 }
 
-/// The median time of a pass over each number of rows.
-fn medians_ms(decoder: &Decoder, work: &mut Workspace) -> Result<[f64; ROWS.len()], ModelError> {
+/// The times of passes over each number of rows, taken in turns.
+fn times_ms(decoder: &Decoder, work: &mut Workspace) -> Result<[Vec<f64>; ROWS.len()], ModelError> {
     let mut cache = cache(decoder, work)?;
     let mut times = [const { Vec::new() }; ROWS.len()];
-    for _ in 0..PASSES {
+    let mut turns = Turns::begin();
+    while turns.another() {
         for (times, rows) in times.iter_mut().zip(ROWS) {
             let begun = Instant::now();
             pass(decoder, work, &mut cache, &tree(decoder, rows))?;
@@ -161,7 +194,11 @@ fn medians_ms(decoder: &Decoder, work: &mut Workspace) -> Result<[f64; ROWS.len(
             cache.keep_path(&[])?;
         }
     }
-    Ok(times.map(|times| median(times).unwrap_or(f64::NAN)))
+    Ok(times)
+}
+
+fn median_ms(times: &[f64]) -> f64 {
+    median(times.iter().copied()).unwrap_or(f64::NAN)
 }
 
 fn print_machine(machine: &Machine, json: bool) {
@@ -182,7 +219,8 @@ fn print(measured: &Measured, json: bool) {
         return report::json(measured);
     }
     anstream::println!(
-        "\n{}, weights {}: {:.1} MB, of which {:.1} GB/s can be read over and over; context {CONTEXT}",
+        "\n{}{}, weights {}: {:.1} MB, of which {:.1} GB/s can be read over and over; context {CONTEXT}",
+        if measured.random { "random numbers of the shape " } else { "" },
         measured.target,
         measured.weights,
         measured.weight_bytes as f64 / 1e6,

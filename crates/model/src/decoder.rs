@@ -2,15 +2,12 @@
 
 use crate::arithmetic::Arithmetic;
 use crate::attention::AttentionShape;
-use crate::checkpoint::Checkpoint;
 use crate::config::{Activation, ModelConfig, Norm, NormKind};
 use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
 use crate::kv_cache::{BlockPool, CacheShape, KvCache};
-use crate::linear::{Linear, Packer};
-use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm, RawStates};
+use crate::linear::Linear;
 use crate::rope::RotaryTable;
-use candle_core::{DType, Tensor};
 
 /// What to load of a checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +39,7 @@ pub struct Decoder {
     pub(crate) final_norm: NormLayer,
     pub(crate) head: Head,
     pub(crate) rotary: RotaryTable,
-    arithmetic: Arithmetic,
+    pub(crate) arithmetic: Arithmetic,
 }
 
 /// Token embeddings.
@@ -103,16 +100,12 @@ pub(crate) enum Mlp {
 
 /// A norm with its weights.
 pub(crate) struct NormLayer {
-    kind: Norm,
-    weight: Vec<f32>,
-    bias: Option<Vec<f32>>,
+    pub(crate) kind: Norm,
+    pub(crate) weight: Vec<f32>,
+    pub(crate) bias: Option<Vec<f32>>,
 }
 
 impl NormLayer {
-    fn load(raw: &RawNorm, kind: Norm) -> Result<Self> {
-        Ok(Self { kind, weight: floats(&raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
-    }
-
     /// Normalises one row onto the end of `rows`.
     pub(crate) fn append(&self, kernels: &Kernels, x: &[f32], rows: &mut Vec<f32>) {
         let from = rows.len();
@@ -133,56 +126,7 @@ impl NormLayer {
     }
 }
 
-fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
-    Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
-}
-
-impl Projection {
-    /// `parts` are queries, if there are any, keys and values.
-    fn load(packer: &mut Packer, norm: &RawNorm, parts: &[&RawLinear], config: &ModelConfig) -> Result<Self> {
-        let weights: Vec<&Tensor> = parts.iter().map(|part| &part.weight).collect();
-        let map = packer.stack(&weights)?;
-        let keys_at = map.outputs() - 2 * config.kv_width();
-        Ok(Self { norm: NormLayer::load(norm, config.norm)?, bias: stacked_bias(parts)?, map, keys_at })
-    }
-}
-
-impl Biased {
-    fn load(packer: &mut Packer, raw: &RawLinear) -> Result<Self> {
-        Ok(Self { weight: packer.pack(&raw.weight)?, bias: raw.bias.as_ref().map(floats).transpose()? })
-    }
-}
-
-/// The biases of stacked layers, zeros where one has none; none if none has.
-fn stacked_bias(parts: &[&RawLinear]) -> Result<Option<Vec<f32>>> {
-    if parts.iter().all(|part| part.bias.is_none()) {
-        return Ok(None);
-    }
-    let mut stacked = Vec::new();
-    for part in parts {
-        match &part.bias {
-            Some(bias) => stacked.extend(floats(bias)?),
-            None => stacked.resize(stacked.len() + part.weight.dims2()?.0, 0.0),
-        }
-    }
-    Ok(Some(stacked))
-}
-
 impl Mlp {
-    fn load(packer: &mut Packer, raw: &RawMlp) -> Result<Self> {
-        Ok(match raw {
-            RawMlp::Gated { gate, up, down } => Self::Gated {
-                gate_up: packer.pair(&gate.weight, &up.weight)?,
-                gate_bias: gate.bias.as_ref().map(floats).transpose()?,
-                up_bias: up.bias.as_ref().map(floats).transpose()?,
-                down: Biased::load(packer, down)?,
-            },
-            RawMlp::Plain { up, down } => {
-                Self::Plain { up: Biased::load(packer, up)?, down: Biased::load(packer, down)? }
-            }
-        })
-    }
-
     /// The down projection, and the width of its input.
     pub(crate) fn down(&self) -> &Biased {
         match self {
@@ -200,44 +144,12 @@ impl Mlp {
 }
 
 impl Layer {
-    fn load(packer: &mut Packer, raw: &RawLayer, config: &ModelConfig, layer: usize) -> Result<Self> {
-        let head_norm = |norm: &Option<Tensor>| -> Result<Option<NormLayer>> {
-            let Some(weight) = norm else { return Ok(None) };
-            Ok(Some(NormLayer { kind: config.norm, weight: floats(weight)?, bias: None }))
-        };
-        let qk_norm = head_norm(&raw.q_norm)?.zip(head_norm(&raw.k_norm)?);
-        let of_states =
-            |RawStates { norm, k, v }: &RawStates, packer: &mut _| Projection::load(packer, norm, &[k, v], config);
-        Ok(Self {
-            input: Projection::load(packer, &raw.input_norm, &[&raw.q, &raw.k, &raw.v], config)?,
-            states: raw.states.as_ref().map(|states| of_states(states, packer)).transpose()?,
-            qk_norm,
-            output: Biased::load(packer, &raw.o)?,
-            post_norm: NormLayer::load(&raw.post_norm, config.norm)?,
-            mlp: Mlp::load(packer, &raw.mlp)?,
-            attention: AttentionShape {
-                heads: config.heads,
-                kv_heads: config.kv_heads,
-                head_dim: config.head_dim,
-                window: config.windows.get(layer).copied().flatten(),
-            },
-        })
-    }
-
     fn bytes(&self) -> usize {
         self.input.map.bytes() + self.output.weight.bytes() + self.mlp.bytes()
     }
 }
 
 impl Table {
-    fn load(weight: &Tensor) -> Result<Self> {
-        let flat = weight.flatten_all()?;
-        Ok(match weight.dtype() {
-            DType::BF16 => Self::Bf16(flat.to_vec1()?),
-            _ => Self::F32(flat.to_dtype(DType::F32)?.to_vec1()?),
-        })
-    }
-
     fn row(&self, row: usize, out: &mut [f32]) {
         let range = row * out.len()..(row + 1) * out.len();
         match self {
@@ -248,57 +160,6 @@ impl Table {
 }
 
 impl Decoder {
-    /// Loads and packs a checkpoint.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the folder: files, tensors, shapes; or more layers asked for than there are.
-    pub fn load(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Self> {
-        Self::load_with_progress(checkpoint, options, |_, _| {})
-    }
-
-    /// [`Self::load`], reporting `(layers packed, layers in all)` as it goes.
-    ///
-    /// # Errors
-    /// As for [`Self::load`].
-    pub fn load_with_progress(
-        checkpoint: &Checkpoint,
-        options: &LoadOptions,
-        progress: impl FnMut(usize, usize),
-    ) -> Result<Self> {
-        let config = checkpoint.config.clone();
-        let raw = RawModel::load(&config, &checkpoint.weights()?, options.layers)?;
-        Self::pack(config, raw, options, progress)
-    }
-
-    /// Packs tensors of the shapes that `config` implies.
-    pub(crate) fn pack(
-        config: ModelConfig,
-        mut raw: RawModel,
-        options: &LoadOptions,
-        mut progress: impl FnMut(usize, usize),
-    ) -> Result<Self> {
-        if options.format == WeightFormat::F32 {
-            raw.widen()?;
-        }
-        let mut packer = Packer::new(options.arithmetic);
-        let mut layers = Vec::with_capacity(raw.layers.len());
-        for (i, layer) in raw.layers.iter().enumerate() {
-            layers.push(Layer::load(&mut packer, layer, &config, i)?);
-            progress(i + 1, raw.layers.len());
-        }
-        let (embedding, head) = match &raw.head {
-            Some(head) => {
-                let bias = head.bias.as_ref().map(floats).transpose()?;
-                (Embedding::Table(Table::load(&raw.embedding)?), Head { weight: packer.pack(&head.weight)?, bias })
-            }
-            None => (Embedding::Tied, Head { weight: packer.pack(&raw.embedding)?, bias: None }),
-        };
-        let final_norm = NormLayer::load(&raw.final_norm, config.norm)?;
-        let rotary = RotaryTable::new(&config);
-        let arithmetic = options.arithmetic;
-        Ok(Self { config, embedding, layers, final_norm, head, rotary, arithmetic })
-    }
-
     /// The model's sizes and conventions.
     pub fn config(&self) -> &ModelConfig {
         &self.config

@@ -99,11 +99,7 @@ pub enum RawMlp {
 impl RawModel {
     /// Loads a model; `layers` cuts it to its first so many, its norm and head staying.
     pub fn load(config: &ModelConfig, weights: &Weights, layers: Option<usize>) -> Result<Self> {
-        let layers = layers.unwrap_or(config.layers);
-        if !(1..=config.layers).contains(&layers) {
-            let available = config.layers;
-            return Err(ModelError::Layers { asked: layers, available });
-        }
+        let layers = layers_asked(config, layers)?;
         let reader = Reader { config, weights };
         Ok(Self {
             embedding: reader.embedding()?,
@@ -112,44 +108,12 @@ impl RawModel {
             head: if config.tied { None } else { Some(reader.head()?) },
         })
     }
+}
 
-    /// Loads the embedding and the first `shared` layers of one model, and on top of them the first layer, the norm and
-    /// the head of another.
-    pub(crate) fn load_stacked(below: &Reader<'_>, shared: usize, top: &Reader<'_>) -> Result<Self> {
-        let layers = (0..shared).map(|layer| RawLayer::load(below.config, below.weights, layer));
-        let top_layer = std::iter::once_with(|| RawLayer::load(top.config, top.weights, 0));
-        Ok(Self {
-            embedding: below.embedding()?,
-            layers: layers.chain(top_layer).collect::<Result<_>>()?,
-            final_norm: top.final_norm()?,
-            head: Some(top.head()?),
-        })
-    }
-
-    /// Loads what another model's hidden states go through in every layer.
-    pub(crate) fn load_states(&mut self, config: &ModelConfig, weights: &Weights) -> Result<()> {
-        for (number, layer) in self.layers.iter_mut().enumerate() {
-            layer.states = Some(RawStates::load(config, weights, number)?);
-        }
-        Ok(())
-    }
-
-    /// Turns every matrix into f32, exactly.
-    pub fn widen(&mut self) -> Result<()> {
-        for layer in &mut self.layers {
-            let [q, k, v, o] = [&mut layer.q, &mut layer.k, &mut layer.v, &mut layer.o];
-            let mlp = match &mut layer.mlp {
-                RawMlp::Gated { gate, up, down } => vec![gate, up, down],
-                RawMlp::Plain { up, down } => vec![up, down],
-            };
-            let states = layer.states.iter_mut().flat_map(|RawStates { k, v, .. }| [k, v]);
-            for linear in mlp.into_iter().chain([q, k, v, o]).chain(states).chain(&mut self.head) {
-                linear.weight = linear.weight.to_dtype(DType::F32)?;
-            }
-        }
-        self.embedding = self.embedding.to_dtype(DType::F32)?;
-        Ok(())
-    }
+/// The number of layers to load: all, unless fewer are asked for.
+pub(crate) fn layers_asked(config: &ModelConfig, asked: Option<usize>) -> Result<usize> {
+    let (available, asked) = (config.layers, asked.unwrap_or(config.layers));
+    if (1..=available).contains(&asked) { Ok(asked) } else { Err(ModelError::Layers { asked, available }) }
 }
 
 impl RawLayer {
@@ -175,6 +139,25 @@ impl RawLayer {
             mlp: reader.mlp(names, layer)?,
             states: None,
         })
+    }
+
+    /// Turns every matrix into f32, exactly.
+    pub(crate) fn widen(&mut self) -> Result<()> {
+        let mlp = match &mut self.mlp {
+            RawMlp::Gated { gate, up, down } => vec![gate, up, down],
+            RawMlp::Plain { up, down } => vec![up, down],
+        };
+        let states = self.states.iter_mut().flat_map(|RawStates { k, v, .. }| [k, v]);
+        let attention = [&mut self.q, &mut self.k, &mut self.v, &mut self.o];
+        mlp.into_iter().chain(attention).chain(states).try_for_each(RawLinear::widen)
+    }
+}
+
+impl RawLinear {
+    /// Turns the matrix into f32, exactly.
+    pub(crate) fn widen(&mut self) -> Result<()> {
+        self.weight = self.weight.to_dtype(DType::F32)?;
+        Ok(())
     }
 }
 
@@ -205,15 +188,15 @@ impl Reader<'_> {
         present.then(load).transpose()
     }
 
-    fn embedding(&self) -> Result<Tensor> {
+    pub(crate) fn embedding(&self) -> Result<Tensor> {
         self.weight(Names::of(self.config.family).embedding, &[self.config.vocab, self.config.hidden])
     }
 
-    fn final_norm(&self) -> Result<RawNorm> {
+    pub(crate) fn final_norm(&self) -> Result<RawNorm> {
         self.norm(Names::of(self.config.family).final_norm)
     }
 
-    fn head(&self) -> Result<RawLinear> {
+    pub(crate) fn head(&self) -> Result<RawLinear> {
         self.linear(Names::of(self.config.family).head, self.config.vocab, self.config.hidden, false)
     }
 

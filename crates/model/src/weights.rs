@@ -1,5 +1,6 @@
-//! The tensors of a checkpoint, memory-mapped from safetensors or from a GGUF file.
+//! The tensors of a checkpoint, memory-mapped from safetensors or from a GGUF file; or random ones, made when asked for.
 
+mod random;
 mod shards;
 
 use std::path::Path;
@@ -10,6 +11,7 @@ use espalier_gguf::TensorType;
 use crate::error::Result;
 use crate::gguf::GgufTensors;
 use crate::source::Source;
+use random::RandomTensors;
 pub(crate) use shards::{Shards, weight_files};
 
 /// The named tensors of one checkpoint. Opening reads headers only; a tensor is read when it is asked for. Names and
@@ -21,6 +23,7 @@ pub struct Weights(Tensors);
 enum Tensors {
     Safetensors(Shards),
     Gguf(Box<GgufTensors>),
+    Random(RandomTensors),
 }
 
 impl Weights {
@@ -33,11 +36,17 @@ impl Weights {
         }))
     }
 
+    /// Tensors of any name and shape, of random numbers that seed and name decide.
+    pub(crate) fn random(seed: u64) -> Self {
+        Self(Tensors::Random(RandomTensors::new(seed)))
+    }
+
     /// Whether the checkpoint holds a tensor of this name.
     pub fn has(&self, name: &str) -> bool {
         match &self.0 {
             Tensors::Safetensors(shards) => shards.has(name),
             Tensors::Gguf(tensors) => tensors.has(name),
+            Tensors::Random(_) => true,
         }
     }
 
@@ -47,6 +56,7 @@ impl Weights {
         match &self.0 {
             Tensors::Safetensors(shards) => shards.tensor(name, shape),
             Tensors::Gguf(tensors) => tensors.tensor(name, shape),
+            Tensors::Random(tensors) => tensors.tensor(name, shape),
         }
     }
 
@@ -55,6 +65,7 @@ impl Weights {
         match &self.0 {
             Tensors::Safetensors(shards) => shards.names().filter_map(|name| shards.kind(name).ok()).collect(),
             Tensors::Gguf(tensors) => tensors.kinds(),
+            Tensors::Random(_) => vec![TensorType::BF16],
         }
     }
 
@@ -63,6 +74,7 @@ impl Weights {
         match &self.0 {
             Tensors::Safetensors(shards) => shards.kind(name),
             Tensors::Gguf(tensors) => tensors.kind(name),
+            Tensors::Random(_) => Ok(TensorType::BF16),
         }
     }
 }

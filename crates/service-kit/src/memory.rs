@@ -41,9 +41,14 @@ impl Bytes {
     pub fn budget(given: Option<Self>, sequences: usize, Self(longest): Self) -> Self {
         given.unwrap_or_else(|| {
             let wanted = Self(longest.saturating_mul(sequences));
-            let told = std::fs::read_to_string("/proc/meminfo").ok();
-            wanted.spared(told.as_deref().and_then(|told| Self::told(told, "MemAvailable:")))
+            wanted.spared(Self::available())
         })
+    }
+
+    /// Memory that this machine can spare at present; none where the system does not tell.
+    pub fn available() -> Option<Self> {
+        let told = std::fs::read_to_string("/proc/meminfo").ok()?;
+        Self::told(&told, "MemAvailable:")
     }
 
     /// Memory of this process that is resident; none where the system does not tell.

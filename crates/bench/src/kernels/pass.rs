@@ -1,18 +1,70 @@
 //! One forward pass over some rows.
 
+use std::time::{Duration, Instant};
+
 use espalier_model::{Decoder, Depth, KvCache, Logits, ModelError, Row, Segment, Workspace};
 
 /// Tokens before the rows.
 pub(super) const CONTEXT: usize = 256;
 
-/// Passes over each number of rows, taken in turns; medians count.
-pub(super) const PASSES: usize = 41;
+/// The text that they are.
+const TEXT: [u32; CONTEXT] = [7; CONTEXT];
+
+/// Most turns of passes over each number of rows; medians count.
+const TURNS_MAX: usize = 41;
+
+/// Fewest turns, however long they take.
+const TURNS_MIN: usize = 5;
+
+/// How long there are more turns than the fewest: passes of large models take seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The turns of a measurement.
+pub(super) struct Turns {
+    begun: Instant,
+    begun_turns: usize,
+}
+
+impl Turns {
+    pub(super) fn begin() -> Self {
+        Self { begun: Instant::now(), begun_turns: 0 }
+    }
+
+    /// Whether there is one more, which then begins.
+    pub(super) fn another(&mut self) -> bool {
+        let wanted = wanted(self.begun_turns, self.begun.elapsed());
+        self.begun_turns += usize::from(wanted);
+        wanted
+    }
+}
+
+/// Whether one turn more is wanted after so many.
+fn wanted(turns: usize, elapsed: Duration) -> bool {
+    turns < TURNS_MIN || (turns < TURNS_MAX && elapsed < PATIENCE)
+}
 
 /// A cache that holds the context.
 pub(super) fn cache(decoder: &Decoder, work: &mut Workspace) -> Result<KvCache, ModelError> {
-    let mut cache = decoder.new_cache();
-    pass(decoder, work, &mut cache, &Row::chain(&[7; CONTEXT], 0))?;
-    cache.keep_path(&(0..CONTEXT).collect::<Vec<_>>())?;
+    filled(decoder, work, decoder.new_cache())
+}
+
+/// Caches of several sequences that begin with the context and share what is known of it, which is computed once.
+pub(super) fn sharing_caches(
+    decoder: &Decoder,
+    work: &mut Workspace,
+    sequences: usize,
+) -> Result<Vec<KvCache>, ModelError> {
+    let pool = decoder.block_pool(sequences * decoder.context_bytes())?;
+    (0..sequences).map(|_| filled(decoder, work, pool.open(decoder.config().context, &TEXT)?)).collect()
+}
+
+/// Adds what a cache lacks of the context.
+fn filled(decoder: &Decoder, work: &mut Workspace, mut cache: KvCache) -> Result<KvCache, ModelError> {
+    let missing = &TEXT[cache.committed()..];
+    if !missing.is_empty() {
+        pass(decoder, work, &mut cache, &Row::chain(missing, 0))?;
+        cache.keep_path(&(0..missing.len()).collect::<Vec<_>>())?;
+    }
     Ok(cache)
 }
 
@@ -32,4 +84,16 @@ pub(super) fn pass(
 ) -> Result<(), ModelError> {
     let mut segments = [Segment { cache, rows, logits: Logits::All }];
     decoder.forward(work, &mut segments, Depth::default()).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_has_fewer_turns() {
+        let turns = |each: Duration| (0..).find(|&turns| !wanted(turns as usize, each * turns));
+        let times = [1, 1000, 10_000].map(Duration::from_millis);
+        assert_eq!(times.map(turns), [41, 20, 5].map(Some));
+    }
 }

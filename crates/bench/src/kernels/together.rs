@@ -5,7 +5,7 @@ use std::time::Instant;
 use espalier_model::{Decoder, Depth, KvCache, Logits, ModelError, Row, Segment, Workspace};
 use serde::Serialize;
 
-use super::pass::{PASSES, cache, tree};
+use super::pass::{Turns, cache, sharing_caches, tree};
 use crate::statistics::median;
 
 /// Sequences verified together.
@@ -20,6 +20,8 @@ pub(super) struct Together {
     sequences: usize,
     /// Of each sequence.
     pub(super) rows: usize,
+    /// How often it was measured.
+    turns: usize,
     /// Median time of the pass.
     pub(super) ms: f64,
     /// Median time of a pass for each sequence, one after the other.
@@ -28,11 +30,16 @@ pub(super) struct Together {
     pub(super) to_alone: f64,
 }
 
-/// Measures all numbers of rows, both ways in turns.
-pub(super) fn measure(decoder: &Decoder, work: &mut Workspace) -> Result<Vec<Together>, ModelError> {
-    let mut caches = (0..SEQUENCES).map(|_| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?;
+/// Measures all numbers of rows, both ways in turns. Sequences may share the keys and values of their context: large models
+/// take long to compute them.
+pub(super) fn measure(decoder: &Decoder, work: &mut Workspace, share: bool) -> Result<Vec<Together>, ModelError> {
+    let mut caches = match share {
+        true => sharing_caches(decoder, work, SEQUENCES)?,
+        false => (0..SEQUENCES).map(|_| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?,
+    };
     let mut times = ROWS.map(|rows| (tree(decoder, rows), Vec::new(), Vec::new()));
-    for _ in 0..PASSES {
+    let mut turns = Turns::begin();
+    while turns.another() {
         for (rows, together, alone) in &mut times {
             together.push(pass(decoder, work, &mut caches, rows)?);
             let passes = caches.chunks_mut(1).map(|one| pass(decoder, work, one, rows));
@@ -43,8 +50,9 @@ pub(super) fn measure(decoder: &Decoder, work: &mut Workspace) -> Result<Vec<Tog
 }
 
 fn summed_up(rows: usize, together: Vec<f64>, alone: Vec<f64>) -> Together {
+    let turns = together.len();
     let [ms, alone_ms] = [together, alone].map(|times| median(times).unwrap_or(f64::NAN));
-    Together { sequences: SEQUENCES, rows, ms, alone_ms, to_alone: ms / alone_ms }
+    Together { sequences: SEQUENCES, rows, turns, ms, alone_ms, to_alone: ms / alone_ms }
 }
 
 /// Runs the same rows for all sequences in one pass, forgets them, and gives the milliseconds that the pass took.

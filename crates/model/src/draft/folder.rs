@@ -12,7 +12,7 @@ use crate::config::ModelConfig;
 use crate::decoder::{Decoder, LoadOptions};
 use crate::error::{ModelError, Result};
 use crate::fingerprint::fingerprint;
-use crate::raw_model::{RawModel, Reader};
+use crate::raw_parts::{Part, RawParts};
 use crate::weights::Weights;
 
 /// Where a drafter lies.
@@ -40,11 +40,8 @@ impl DraftFolder<'_> {
                 self.check_layer("tapped_layer", tapped_layer, target.layers)?;
                 let Checkpoint { config, path } = self.own(&target, &decoder)?;
                 self.open_target(&target)?;
-                let weights = Weights::open(&path)?;
-                let mut raw = RawModel::load(&config, &weights, None)?;
-                if tokens_beside_states {
-                    raw.load_states(&config, &weights)?;
-                }
+                let own = Part { config: config.clone(), weights: Weights::open(&path)? };
+                let raw = RawParts::new(own, None)?.with_states(tokens_beside_states);
                 let decoder = Decoder::pack(config, raw, options, progress)?;
                 let kind = DraftKind::Edd { target, tapped_layer, tokens_beside_states };
                 Ok(DraftModel { decoder, kind, exits: vec![1] })
@@ -92,15 +89,13 @@ impl DraftFolder<'_> {
     }
 
     /// The target's first layers with the drafter's own layer, norm and head on top.
-    fn on_top(&self, card: &TargetCard, shared: usize, own: &Checkpoint) -> Result<(ModelConfig, RawModel)> {
+    fn on_top(&self, card: &TargetCard, shared: usize, own: &Checkpoint) -> Result<(ModelConfig, RawParts)> {
         let fault = |fault: fn(String) -> DraftFault| self.fault(fault(card.name.clone()));
         let target = self.open_target(card)?.ok_or_else(|| fault(|target| DraftFault::NoTarget { target }))?;
         let config = stacked(&target.config, shared, &own.config);
         let config = config.ok_or_else(|| fault(|target| DraftFault::Foreign { target }))?;
-        let (below, top) = (target.weights()?, own.weights()?);
-        let below = Reader { config: &target.config, weights: &below };
-        let top = Reader { config: &own.config, weights: &top };
-        let raw = RawModel::load_stacked(&below, shared, &top)?;
+        let part = |of: &Checkpoint| Ok::<_, ModelError>(Part { config: of.config.clone(), weights: of.weights()? });
+        let raw = RawParts::stacked(part(&target)?, shared, part(own)?);
         Ok((config, raw))
     }
 }

@@ -5,8 +5,10 @@
 
 use super::layout::PANEL;
 use crate::arena::{Arena, Slab};
+use crate::disjoint::Disjoint;
 use crate::error::ModelError;
 use crate::kernels::{BlockProduct, GROUP, LANES};
+use crate::pool::Pool;
 
 /// How the weights of [`LANES`] outputs for a group of inputs are kept.
 pub(super) trait Block {
@@ -20,9 +22,13 @@ pub(super) trait Block {
     fn get(block: &[u8], lane: usize, input: usize) -> f32;
 }
 
+/// Writes the weights of an output, and says whether there is one.
+pub(super) type Row<'a> = dyn Fn(usize, &mut [f32]) -> bool + Sync + 'a;
+
 /// A packed matrix.
 pub(super) struct BlockPanels<B> {
     slab: Slab<u8>,
+    inputs: usize,
     /// Groups of an output's inputs, the last one filled up with zeros.
     groups: usize,
     format: std::marker::PhantomData<B>,
@@ -33,7 +39,8 @@ impl<B: Block> BlockPanels<B> {
     pub(super) fn new(arena: &mut Arena, inputs: usize, outputs: usize) -> Result<Self, ModelError> {
         let groups = inputs.div_ceil(GROUP);
         let strips = outputs.div_ceil(PANEL) * (PANEL / LANES);
-        Ok(Self { slab: arena.slab(strips * groups * B::BYTES)?, groups, format: std::marker::PhantomData })
+        let slab = arena.slab(strips * groups * B::BYTES)?;
+        Ok(Self { slab, inputs, groups, format: std::marker::PhantomData })
     }
 
     /// Bytes of all panels.
@@ -41,12 +48,23 @@ impl<B: Block> BlockPanels<B> {
         self.slab.as_slice().len()
     }
 
-    /// Rounds the weights of an output.
-    pub(super) fn set(&mut self, output: usize, weights: &[f32]) {
-        for (group, weights) in weights.chunks(GROUP).enumerate() {
-            let place = self.block(output, group);
-            B::set(&mut self.slab.as_mut_slice()[place..][..B::BYTES], output % LANES, weights);
-        }
+    /// With the weights of all outputs, rounded.
+    pub(super) fn filled(mut self, pool: &mut Pool, row: &Row<'_>) -> Self {
+        let len = self.groups * B::BYTES;
+        let strips = self.slab.as_slice().len() / len.max(1);
+        let blocks = Disjoint::new(self.slab.as_mut_slice());
+        pool.run(strips, &|strip| {
+            // SAFETY: each strip belongs to one task.
+            let blocks = unsafe { blocks.slice(strip * len, len) };
+            let mut weights = vec![0.0; self.inputs];
+            for lane in 0..LANES {
+                if row(strip * LANES + lane, &mut weights) {
+                    let groups = blocks.chunks_exact_mut(B::BYTES).zip(weights.chunks(GROUP));
+                    groups.for_each(|(block, weights)| B::set(block, lane, weights));
+                }
+            }
+        });
+        self
     }
 
     /// The weights of an output, as they were rounded.

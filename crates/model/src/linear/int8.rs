@@ -77,16 +77,37 @@ struct WeightGroup {
 impl WeightGroup {
     /// Rounds up to [`GROUP`] weights, zeros being what is missing. The scale, of 16 bits, is rounded first.
     fn round(weights: &[f32]) -> Self {
-        let largest = weights.iter().fold(0.0_f32, |largest, weight| largest.max(weight.abs()));
+        let whole = whole(weights);
+        let largest = extreme(&whole.map(f32::abs), |a, b| if a > b { a } else { b });
         let scale = f16::from_f32(largest / LARGEST).min(f16::MAX);
         let divisor = scale.to_f32();
-        let mut quants = [0; GROUP];
-        for (quant, weight) in quants.iter_mut().zip(weights) {
-            // What a rounded scale does not reach is cut. Where it is zero, it does not matter what a quant is.
-            *quant = (weight / divisor).round_ties_even().clamp(-LARGEST, LARGEST) as i8;
-        }
-        Self { scale, quants }
+        // What a rounded scale does not reach is cut.
+        Self { scale, quants: whole.map(|weight| integer(weight / divisor, [-LARGEST, LARGEST]) as i8) }
     }
+}
+
+/// A whole group, with zeros for what is missing.
+fn whole(weights: &[f32]) -> [f32; GROUP] {
+    let mut whole = [0.0; GROUP];
+    whole[..weights.len()].copy_from_slice(weights);
+    whole
+}
+
+/// The largest number, or the smallest, several at a time, so that the compiler makes vectors of them.
+fn extreme(numbers: &[f32; GROUP], pick: impl Fn(f32, f32) -> f32) -> f32 {
+    let (eights, _) = numbers.as_chunks::<8>();
+    let of_eight = |a: [f32; 8], b: &[f32; 8]| std::array::from_fn(|i| pick(a[i], b[i]));
+    eights.iter().fold([0.0; 8], of_eight).into_iter().fold(0.0, pick)
+}
+
+/// Rounds to the nearest integer within limits, ties to the even one; what is no number becomes zero.
+///
+/// In floats of this size neighbours are 1 apart, and the low bits are the integer: plain code that the compiler makes
+/// vectors of for any processor.
+fn integer(ratio: f32, [least, most]: [f32; 2]) -> i32 {
+    const INTEGERS: f32 = 1.5 * (1 << 23) as f32;
+    let within = if ratio.is_nan() { 0.0 } else { ratio.clamp(least, most) };
+    (within + INTEGERS).to_bits().cast_signed().wrapping_sub(INTEGERS.to_bits().cast_signed())
 }
 
 /// The weights of one output for a group of inputs: `quant * scale + smallest` each.
@@ -104,17 +125,13 @@ impl NibbleGroup {
     /// Rounds up to [`GROUP`] weights, zeros being what is missing. Scale and smallest weight, of 16 bits, are rounded
     /// first; the smallest is zero where all weights are positive, so that zeros are exact there.
     fn round(weights: &[f32]) -> Self {
+        let whole = whole(weights);
         let limit = |value: f32| f16::from_f32(value.clamp(-HALF_MAX, HALF_MAX));
-        let least = weights.iter().fold(0.0_f32, |least, weight| least.min(*weight));
-        let largest = weights.iter().fold(0.0_f32, |largest, weight| largest.max(*weight));
+        let least = extreme(&whole, |a, b| if a < b { a } else { b });
+        let largest = extreme(&whole, |a, b| if a > b { a } else { b });
         let (smallest, scale) = (limit(least), limit((largest - least) / LARGEST_NIBBLE));
         let (offset, divisor) = (smallest.to_f32(), scale.to_f32());
-        let mut quants = [0; GROUP];
-        for (i, quant) in quants.iter_mut().enumerate() {
-            let weight = weights.get(i).copied().unwrap_or(0.0);
-            // Where the scale is zero, it does not matter what a quant is.
-            *quant = ((weight - offset) / divisor).round_ties_even().clamp(0.0, LARGEST_NIBBLE) as u8;
-        }
+        let quants = whole.map(|weight| integer((weight - offset) / divisor, [0.0, LARGEST_NIBBLE]) as u8);
         Self { scale, smallest, quants }
     }
 }

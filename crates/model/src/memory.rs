@@ -1,0 +1,109 @@
+//! How much memory a model takes, before any of it is made.
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::config::ModelConfig;
+use crate::decoder::{Decoder, LoadOptions, WeightFormat};
+use crate::error::Result;
+use crate::inventory::inventory;
+use crate::linear::{PANEL, Packer};
+use crate::names::Names;
+
+impl ModelConfig {
+    /// Weights of a model, biases and norms included; an embedding that is the head too counts once.
+    pub fn parameters(&self) -> usize {
+        inventory(self, Names::of(self.family)).iter().map(|tensor| tensor.shape.iter().product::<usize>()).sum()
+    }
+
+    /// Weights of one layer.
+    fn layer_parameters(&self) -> usize {
+        let ends = Self { layers: 0, ..self.clone() };
+        (self.parameters() - ends.parameters()) / self.layers
+    }
+}
+
+impl Decoder {
+    /// Bytes that loading a model of bf16 weights takes at most: all that is packed, and the largest part that is read.
+    ///
+    /// # Errors
+    /// No memory for a panel of weights.
+    pub fn memory(config: &ModelConfig, options: &LoadOptions) -> Result<usize> {
+        let config = ModelConfig { layers: options.layers.unwrap_or(config.layers), ..config.clone() };
+        let embedding = config.vocab * config.hidden;
+        let element = Element::of(options.format);
+        let mut sizes = Sizes { packer: Packer::new(options.arithmetic), element: &element };
+        let names = Names::of(config.family);
+        let mut packed = 0;
+        for tensor in inventory(&config, names) {
+            packed += match tensor.shape[..] {
+                [_, _] if !config.tied && tensor.name.starts_with(names.embedding) => {
+                    embedding * element.held.size_in_bytes()
+                }
+                [outputs, inputs] => sizes.matrix(outputs, inputs)?,
+                _ => tensor.shape.iter().product::<usize>() * size_of::<f32>(),
+            };
+        }
+        Ok(packed + embedding.max(config.layer_parameters()) * element.read_bytes)
+    }
+}
+
+/// What one weight takes.
+struct Element {
+    /// As what it is given to be packed.
+    held: DType,
+    /// Bytes while it is read.
+    read_bytes: usize,
+}
+
+impl Element {
+    fn of(format: WeightFormat) -> Self {
+        let stored = DType::BF16.size_in_bytes();
+        match format {
+            WeightFormat::Stored => Self { held: DType::BF16, read_bytes: stored },
+            WeightFormat::F32 => Self { held: DType::F32, read_bytes: stored + DType::F32.size_in_bytes() },
+        }
+    }
+}
+
+/// How large packed matrices are.
+struct Sizes<'a> {
+    packer: Packer,
+    element: &'a Element,
+}
+
+impl Sizes<'_> {
+    /// Bytes of a packed matrix: as many as its number of panels times those of one.
+    fn matrix(&mut self, outputs: usize, inputs: usize) -> Result<usize> {
+        let panel = Tensor::zeros((PANEL, inputs), self.element.held, &Device::Cpu)?;
+        Ok(self.packer.pack(&panel)?.bytes() * outputs.div_ceil(PANEL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::arithmetic::Arithmetic;
+
+    /// A Llama so small that it is made in no time.
+    const TINY: &str = r#"{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192,
+        "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 500, "rms_norm_eps": 1e-5}"#;
+
+    #[test]
+    fn a_model_takes_what_is_reckoned() {
+        for tied in [false, true] {
+            let config = ModelConfig { tied, ..ModelConfig::parse(TINY, None).unwrap() };
+            let parameters = 2 * 64 * (4 * 64 + 3 * 192 + 2) + 64;
+            assert_eq!(config.parameters(), parameters + 500 * 64 * if tied { 1 } else { 2 });
+            for arithmetic in Arithmetic::ALL {
+                let options = LoadOptions { arithmetic, ..LoadOptions::default() };
+                let decoder = Decoder::random(&config, 1, &options, |_, _| {}).unwrap();
+                let table = if tied { 0 } else { 500 * 64 * 2 };
+                let (norms, largest_read) = (5 * 64 * 4, 64 * (4 * 64 + 3 * 192 + 2) * 2);
+                let needed = Decoder::memory(&config, &options).unwrap();
+                assert_eq!(needed, decoder.weight_bytes() + table + norms + largest_read, "{arithmetic}");
+            }
+        }
+    }
+}
