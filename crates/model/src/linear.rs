@@ -57,7 +57,7 @@ impl Linear {
             Panels::Tiles(_) => rounded.keep_bf16(pool, kernels, unrounded),
             Panels::Q8(_) | Panels::Q4(_) => rounded.keep_int8(pool, kernels, unrounded),
         }
-        let input = Input { x, rounded, rows };
+        let input = Input { x, rounded, rows, from: 0 };
         pool.run(self.outputs.div_ceil(PANEL) - skipped, &|panel| {
             let panel = panel + skipped;
             let first = panel * PANEL;
@@ -65,7 +65,7 @@ impl Linear {
             for from in (0..rows).step_by(ROWS_AT_ONCE) {
                 let count = ROWS_AT_ONCE.min(rows - from);
                 with_zeros(count * PANEL, |acc| {
-                    self.panel(kernels, panel, (input, from), acc);
+                    self.panel(kernels, panel, Input { from, ..input }, acc);
                     for (r, values) in acc.chunks_exact(PANEL).enumerate() {
                         emit(from + r, first, &values[..width]);
                     }
@@ -74,11 +74,11 @@ impl Linear {
         });
     }
 
-    /// One panel times the rows from `from` on that `acc` has room for, into rows of [`PANEL`].
-    fn panel(&self, kernels: &Kernels, panel: usize, (input, from): (Input<'_>, usize), acc: &mut [f32]) {
+    /// One panel times as many rows as `acc` has room for, into rows of [`PANEL`].
+    fn panel(&self, kernels: &Kernels, panel: usize, Input { x, rounded, rows, from }: Input<'_>, acc: &mut [f32]) {
         let (weights, count) = (panel * PANEL * self.inputs, acc.len() / PANEL);
-        let x = &input.x[from * self.inputs..][..count * self.inputs];
-        let (int8, bf16) = (input.rounded.int8(input.rows, from, count), input.rounded.bf16(input.rows, from, count));
+        let x = &x[from * self.inputs..][..count * self.inputs];
+        let (int8, bf16) = (rounded.int8(rows, from, count), rounded.bf16(rows, from, count));
         // SAFETY: `x` and what was rounded hold whole rows, `acc` a row of PANEL for each, the slices below whole panels.
         unsafe {
             match &self.panels {
@@ -126,5 +126,8 @@ fn with_zeros(len: usize, body: impl FnOnce(&mut [f32])) {
 struct Input<'a> {
     x: &'a [f32],
     rounded: &'a Rounded,
+    /// All of them.
     rows: usize,
+    /// The first one meant.
+    from: usize,
 }

@@ -6,7 +6,7 @@ use candle_core::{DType, Error, Layout, Storage, Tensor, WithDType};
 use half::bf16;
 use parking_lot::RwLockReadGuard;
 
-use super::blocks::{Block, BlockPanels};
+use super::blocks::{self, BlockPanels};
 use super::layout::{PAIR, PANEL};
 use super::matrix::{Linear, Panels};
 use crate::arena::{Arena, Number, Slab};
@@ -72,6 +72,7 @@ impl Packer {
         let weights = weights.iter().map(|w| w.to_dtype(dtype)?.contiguous()).collect::<Result<Vec<_>, _>>()?;
         let stored: Vec<_> = weights.iter().map(Tensor::storage_and_layout).collect();
         let (arena, pool) = (&mut self.arena, &mut self.pool);
+        let row = || rounded_rows(&stored, stored_in_bf16, inputs, order);
         let panels = match self.arithmetic {
             Arithmetic::F32 if stored_in_bf16 => {
                 let rows = Rows { matrices: elements::<bf16>(&stored)?, inputs, order };
@@ -81,30 +82,28 @@ impl Packer {
                 let rows = Rows { matrices: elements::<f32>(&stored)?, inputs, order };
                 Panels::F32(rows.fill(pool, arena.slab(len)?, |weight| weight, |output| output))
             }
-            Arithmetic::Bf16 => Panels::Tiles(blocks(arena, pool, &stored, (inputs, order))?),
-            Arithmetic::Int8 => Panels::Q8(blocks(arena, pool, &stored, (inputs, order))?),
-            Arithmetic::Int8Q4 => Panels::Q4(blocks(arena, pool, &stored, (inputs, order))?),
+            Arithmetic::Bf16 => Panels::Tiles(BlockPanels::new(arena, inputs, outputs)?.filled(pool, &*row()?)),
+            Arithmetic::Int8 => Panels::Q8(BlockPanels::new(arena, inputs, outputs)?.filled(pool, &*row()?)),
+            Arithmetic::Int8Q4 => Panels::Q4(BlockPanels::new(arena, inputs, outputs)?.filled(pool, &*row()?)),
         };
         Ok(Linear { inputs, outputs, panels })
     }
 }
 
-/// Rounds weights into blocks.
-fn blocks<B: Block>(
-    arena: &mut Arena,
-    pool: &mut Pool,
-    stored: &[Stored<'_>],
-    (inputs, order): (usize, &[Option<OutputRow>]),
-) -> Result<BlockPanels<B>, ModelError> {
-    let panels = BlockPanels::new(arena, inputs, order.len())?;
-    let of_bf16 = stored.iter().all(|(storage, _)| storage.dtype() == DType::BF16);
-    Ok(if of_bf16 {
+/// What writes the weights of an output of matrices that are stored in bf16, or else in f32.
+fn rounded_rows<'a>(
+    stored: &'a [Stored<'_>],
+    in_bf16: bool,
+    inputs: usize,
+    order: &'a [Option<OutputRow>],
+) -> Result<Box<blocks::Row<'a>>, Error> {
+    if in_bf16 {
         let rows = Rows { matrices: elements::<bf16>(stored)?, inputs, order };
-        panels.filled(pool, &|output, out| rows.copy(output, out, bf16::to_f32))
+        Ok(Box::new(move |output, out| rows.copy(output, out, bf16::to_f32)))
     } else {
         let rows = Rows { matrices: elements::<f32>(stored)?, inputs, order };
-        panels.filled(pool, &|output, out| rows.copy(output, out, |weight| weight))
-    })
+        Ok(Box::new(move |output, out| rows.copy(output, out, |weight| weight)))
+    }
 }
 
 /// A tensor's memory, kept readable, and where in it the tensor lies.
