@@ -44,6 +44,11 @@ serve *args:
 bench-kernels *args:
     cargo run --release -- bench kernels {{ args }}
 
+# Measures llama.cpp beside this tree on the same weights, in turns: 10 minutes, the first time half an hour more.
+[positional-arguments]
+peers *args:
+    tests/peers/run "$@"
+
 # Measures speculative against plain decoding through gRPC, on prompts of a JSONL file.
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}

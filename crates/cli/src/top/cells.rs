@@ -8,8 +8,8 @@ use jiff::fmt::friendly::SpanPrinter;
 use super::figures::{ForTarget, Gateway, Pace, Service, Work};
 
 /// Columns of verifiers and drafters, after their names.
-pub(super) const HEADER: [&str; 10] =
-    ["up", "in", "open", "trees", "tokens/s", "tau", "nodes", "rows", "KV memory", "resident"];
+pub(super) const HEADER: [&str; 9] =
+    ["up, in", "open", "trees", "tokens/s", "tau", "nodes", "rows", "KV memory", "resident"];
 
 /// Characters of a bar.
 const BAR: usize = 8;
@@ -17,10 +17,10 @@ const BAR: usize = 8;
 /// What a service does, and what it does for each target if that is told.
 pub(super) fn rows(service: &Service) -> Vec<Vec<String>> {
     let name = service.name.clone().unwrap_or_else(|| service.url.clone());
-    let up = yes(service.up);
     let Some(work) = &service.work else {
-        return vec![vec![name, up]];
+        return vec![vec![name, yes(service.up)]];
     };
+    let up = if service.up && !work.arithmetic.is_empty() { work.arithmetic.clone() } else { yes(service.up) };
     let for_target = work.targets.iter().map(target);
     [[vec![name, up], of_work(work)].concat()].into_iter().chain(for_target).collect()
 }
@@ -29,23 +29,13 @@ fn of_work(work: &Work) -> Vec<String> {
     let sequences = format!("{}/{}", work.sequences, work.sequences_max);
     let [rate, tau, nodes] = pace(&work.pace);
     let (kv, resident) = (memory(work), work.resident_bytes.map_or_else(|| "-".to_owned(), amount));
-    vec![
-        work.arithmetic.clone(),
-        sequences,
-        work.trees.to_string(),
-        rate,
-        tau,
-        nodes,
-        figure(work.rows, 1),
-        kv,
-        resident,
-    ]
+    vec![sequences, work.trees.to_string(), rate, tau, nodes, figure(work.rows, 1), kv, resident]
 }
 
 fn target(target: &ForTarget) -> Vec<String> {
     let [rate, tau, nodes] = pace(&target.pace);
     let name = format!("→ {}", target.name);
-    vec![name, String::new(), String::new(), target.sequences.to_string(), String::new(), rate, tau, nodes]
+    vec![name, String::new(), target.sequences.to_string(), String::new(), rate, tau, nodes]
 }
 
 fn pace(pace: &Pace) -> [String; 3] {
@@ -112,8 +102,8 @@ mod tests {
     fn a_drafter_has_a_line_for_each_target() {
         let figures = Figures::between(Some(&system(1_000, 10)), &system(2_000, 20));
         let [sum, target] = rows(&figures.drafters[0]).try_into().unwrap_or_default();
-        assert_eq!(sum[..8], ["sorted", "yes", "int8", "3/8", "2", "30", "3.00", "4.0"]);
-        assert_eq!(target, ["→ medium", "", "", "3", "", "30", "3.00", "4.0"]);
+        assert_eq!(sum[..7], ["sorted", "int8", "3/8", "2", "30", "3.00", "4.0"]);
+        assert_eq!(target, ["→ medium", "", "3", "", "30", "3.00", "4.0"]);
         assert_eq!(sum.len(), 1 + HEADER.len());
     }
 

@@ -19,8 +19,8 @@ use super::tables::header;
 const HISTORY_MAX: usize = 512;
 
 /// Widths of the columns; the name has the rest, and enough of 80 characters.
-const WIDTHS: [u16; 9] = [3, 7, 5, 8, 5, 5, 5, 13, 9];
-const NAME_MIN: u16 = 11;
+const WIDTHS: [u16; 9] = [7, 7, 5, 8, 4, 5, 5, 13, 9];
+const NAME_MIN: u16 = 8;
 
 /// All that the screen shows.
 #[derive(Debug)]

@@ -35,9 +35,9 @@ fn a_screen_shows_the_gateway_the_targets_and_the_drafters() {
     assert_eq!(lines[2], "3/64 running, 1 queued");
     assert!(lines[3].starts_with("ended: 20 stop, 0 length"), "{lines:#?}");
     assert!(lines[6].starts_with('█'), "the newest reading is the highest: {lines:#?}");
-    for name in ["medium", "sorted"] {
-        let words = "38% 1.5 GiB";
-        assert!(line(&lines, name).ends_with(words), "{lines:#?}");
+    for (name, arithmetic) in [("medium", "f32 "), ("sorted", "int8")] {
+        let words = format!("{arithmetic}    3/8     2     30       3.00 4.0   12.0  ███▒▒▒░░  38% 1.5 GiB");
+        assert!(line(&lines, name).ends_with(&words), "{lines:#?}");
     }
     assert!(line(&lines, "→ medium").contains("3.00"));
     assert_eq!(lines.last().unwrap(), "q leaves");
