@@ -2,9 +2,8 @@
 //!
 //! A decode step is some sixty short parallel regions. General pools take 5 to 20 microseconds to start one; here the
 //! helpers spin between regions of one forward pass and park only when none came for a while, so a region starts in
-//! well under one. Neighbouring tasks are claimed together, ever fewer: neighbours' weights lie side by side, and at the
-//! end a thread that the system took away holds the others up for one task. Every task is computed whole by one thread, so
-//! results do not depend on who does it.
+//! well under one. Tasks are claimed one by one, so a thread that the system took away does not hold the others up
+//! for more than its own task; every task is computed whole by one thread, so results do not depend on who does it.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -27,8 +26,6 @@ struct Region {
 struct Line<T>(T);
 
 struct Shared {
-    /// The caller and its helpers.
-    threads: usize,
     /// Tasks of the present region that nobody has claimed. Claiming one gives the right to read `region`.
     unclaimed: Line<AtomicUsize>,
     /// Tasks of the present region that are done.
@@ -46,37 +43,29 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// How many of the unclaimed tasks a thread claims at once: its half share, so that threads meet seldom at first and
-    /// wait for little at the end.
-    fn share(&self, unclaimed: usize) -> usize {
-        unclaimed.div_ceil(2 * self.threads)
-    }
-
-    /// Claims and runs some tasks; false if there were none.
-    fn run_some(&self) -> bool {
-        let claim = |n: usize| if n == 0 { None } else { Some(n - self.share(n)) };
+    /// Claims and runs one task; false if there was none.
+    fn run_one(&self) -> bool {
+        let claim = |n: usize| n.checked_sub(1);
         let Ok(unclaimed) = self.unclaimed.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim) else {
             return false;
         };
-        let claimed = self.share(unclaimed);
         // SAFETY: this thread holds a claimed task, so the region is open and `region` is not being written.
         if let Some(region) = unsafe { *self.region.get() } {
             // SAFETY: `Pool::run` keeps the closure alive until all tasks are finished.
             let run = unsafe { &*region.run };
-            let first = region.tasks - unclaimed;
-            if catch_unwind(AssertUnwindSafe(|| (first..first + claimed).for_each(run))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| run(region.tasks - unclaimed))).is_err() {
                 self.panicked.store(true, Ordering::Relaxed);
             }
         }
-        self.finished.0.fetch_add(claimed, Ordering::Release);
+        self.finished.0.fetch_add(1, Ordering::Release);
         true
     }
 
     fn help(&self) {
         let mut idle_since = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
-            if self.run_some() {
-                while self.run_some() {}
+            if self.run_one() {
+                while self.run_one() {}
                 idle_since = Instant::now();
             } else if idle_since.elapsed() < SPIN {
                 (0..32).for_each(|_| std::hint::spin_loop());
@@ -107,7 +96,6 @@ impl Pool {
     /// A team of `threads` (at least one: the caller). A helper that the system refuses to start is done without.
     pub(crate) fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared {
-            threads: threads.max(1),
             unclaimed: Line(AtomicUsize::new(0)),
             finished: Line(AtomicUsize::new(0)),
             region: UnsafeCell::new(None),
@@ -146,7 +134,7 @@ impl Pool {
         if self.shared.parked.load(Ordering::SeqCst) > 0 {
             self.helpers.iter().for_each(|helper| helper.thread().unpark());
         }
-        while self.shared.run_some() {}
+        while self.shared.run_one() {}
         while self.shared.finished.0.load(Ordering::Acquire) < tasks {
             std::hint::spin_loop();
         }
