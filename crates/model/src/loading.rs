@@ -61,12 +61,12 @@ impl Decoder {
     ) -> Result<Self> {
         let raw = raw.widened(options.format == WeightFormat::F32);
         let mut packer = Packer::new(options.arithmetic);
+        let (embedding, head) = ends(&mut packer, &raw)?;
         let mut layers = Vec::with_capacity(raw.layers());
         for i in 0..raw.layers() {
             layers.push(Layer::load(&mut packer, &raw.layer(i)?, &config, i)?);
             progress(i + 1, raw.layers());
         }
-        let (embedding, head) = ends(&mut packer, &raw)?;
         let final_norm = NormLayer::load(&raw.final_norm()?, config.norm)?;
         let rotary = RotaryTable::new(&config);
         let arithmetic = options.arithmetic;
