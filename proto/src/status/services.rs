@@ -32,7 +32,7 @@ pub struct VerifierStatus {
     pub rounds: RoundCounts,
     /// Its memory for keys and values.
     pub kv: KvMemory,
-    /// What its products are computed in, as on its card.
+    /// What its products are computed in, as on its card; empty if it does not tell, as earlier versions do.
     pub arithmetic: String,
 }
 
@@ -54,7 +54,7 @@ impl TryFrom<pb::VerifierStatusResponse> for VerifierStatus {
     type Error = WireError;
 
     fn try_from(wire: pb::VerifierStatusResponse) -> Result<Self, WireError> {
-        check_arithmetic("arithmetic", &wire.arithmetic)?;
+        check_told("arithmetic", &wire.arithmetic)?;
         Ok(Self {
             process: required("process", wire.process)?.into(),
             sequences: required("sequences", wire.sequences)?.try_into()?,
@@ -65,6 +65,11 @@ impl TryFrom<pb::VerifierStatusResponse> for VerifierStatus {
             arithmetic: wire.arithmetic,
         })
     }
+}
+
+/// Checks the name of an arithmetic, if there is one.
+fn check_told(field: &'static str, arithmetic: &str) -> Result<(), WireError> {
+    if arithmetic.is_empty() { Ok(()) } else { check_arithmetic(field, arithmetic) }
 }
 
 /// What a drafter tells.
@@ -82,7 +87,7 @@ pub struct DrafterStatus {
     pub rounds: RoundCounts,
     /// Its memory for keys and values.
     pub kv: KvMemory,
-    /// What its products are computed in, as on its card.
+    /// What its products are computed in, as on its card; empty if it does not tell, as earlier versions do.
     pub arithmetic: String,
     /// The same by target, by name; at most [`TARGETS_MAX`], the first that it met.
     pub targets: Vec<TargetStatus>,
@@ -119,7 +124,7 @@ impl TryFrom<pb::DrafterStatusResponse> for DrafterStatus {
 
     fn try_from(wire: pb::DrafterStatusResponse) -> Result<Self, WireError> {
         check_length("targets", wire.targets.len(), TARGETS_MAX)?;
-        check_arithmetic("arithmetic", &wire.arithmetic)?;
+        check_told("arithmetic", &wire.arithmetic)?;
         Ok(Self {
             process: required("process", wire.process)?.into(),
             sequences: required("sequences", wire.sequences)?.try_into()?,
