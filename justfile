@@ -40,7 +40,7 @@ demo:
 serve *args:
     cargo run --release -- serve {{ args }}
 
-# Measures one forward pass over 1 to 32 tokens, next to what the machine allows.
+# Measures one forward pass over 1 to 64 tokens, next to what the machine allows.
 bench-kernels *args:
     cargo run --release -- bench kernels {{ args }}
 

@@ -17,7 +17,7 @@ use crate::soak::{self, Soak};
 /// What is to be measured.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
-    /// One forward pass over 1 to 32 tokens, next to what the machine allows at best; and eight sequences in one pass, next to
+    /// One forward pass over 1 to 64 tokens, next to what the machine allows at best; and eight sequences in one pass, next to
     /// eight passes. Of models at hand, or of the sizes of well-known ones.
     Kernels(Kernels),
     /// What an arithmetic does to a model's predictions: perplexity, and how often the same token is the most probable.

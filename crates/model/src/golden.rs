@@ -168,3 +168,22 @@ fn tokens(tensors: &Shards, name: &str) -> Result<Vec<Token>> {
     let token = |value: i64| Token::try_from(value).map_err(|_| ModelError::NotAToken { name: name.to_owned(), value });
     integers.into_iter().map(token).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn another_best_token_is_forgiven_where_the_next_was_as_near() {
+        let expected = Matrix { values: vec![3.0, 1.0, 2.5, 0.0, 4.0, 1.0], width: 3 };
+        let compare = |found: [f32; 6]| expected.compare(&found).unwrap();
+        let same = compare([2.8, 1.0, 2.7, 0.0, 3.5, 1.0]);
+        assert_eq!((same.arg_max_differs, same.margin_lost, same.agrees_within(0.5)), (0, 0.0, true));
+        let near = compare([2.6, 1.0, 2.9, 0.0, 4.0, 1.0]);
+        assert_eq!((near.arg_max_differs, near.margin_lost), (1, 0.5));
+        assert_eq!([0.4, 0.5].map(|limit| near.agrees_within(limit)), [false, true]);
+        assert!(!compare([3.0, 1.0, 2.5, 0.0, 1.0, 1.5]).agrees_within(2.9), "it was ahead by 3");
+    }
+}

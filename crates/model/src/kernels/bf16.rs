@@ -51,15 +51,18 @@ pub(crate) trait Bf16: Simd {
     /// Rows of a register tile, at most 12.
     const BF16_ROWS: usize;
 
-    /// From here on numbers that are too small become zero, as far as the processor can be told. Gives what
-    /// [`Self::leave`] takes.
-    unsafe fn enter() -> u32;
-    /// Back to what it was before.
-    unsafe fn leave(before: u32);
-    /// `a * b + c`, rounded once; zero where that is too small.
-    unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// `a + b`; zero where that is too small.
-    unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, rounded once; zero where that is too small. By default the processor is trusted to make it so.
+    #[inline(always)]
+    unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe { Self::fma(a, b, c) }
+    }
+    /// `a + b`; zero where that is too small. By default as above.
+    #[inline(always)]
+    unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe { Self::add(a, b) }
+    }
     /// [`register_tile`] compiled for this set, as a function of its own.
     unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>);
 }
@@ -76,15 +79,12 @@ impl<S: Bf16> Format<S> for Tiles {
     }
 }
 
-/// `acc += x * w`.
+/// `acc += x * w`. Where the set's own sums and products are used, the processor has been told that numbers that are too
+/// small are zero.
 #[inline(always)]
 pub(super) unsafe fn product<S: Bf16>(p: BlockProduct<Bf16Group>) {
-    // SAFETY: passed on to the caller. Between the two nothing but kernels compute with floats.
-    unsafe {
-        let before = S::enter();
-        blocks::product::<S, Tiles>(p);
-        S::leave(before);
-    }
+    // SAFETY: passed on to the caller.
+    unsafe { blocks::product::<S, Tiles>(p) }
 }
 
 /// One strip and `R` rows.

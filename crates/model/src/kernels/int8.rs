@@ -100,8 +100,14 @@ pub(crate) struct Q4;
 /// Bytes of a 16-bit number for each output of a block.
 pub(crate) const SCALES_BYTES: usize = LANES * size_of::<u16>();
 
+/// Bytes of a block of [`Q8`].
+pub(crate) const Q8_BYTES: usize = SCALES_BYTES + LANES * GROUP;
+
+/// Bytes of a block of [`Q4`].
+pub(crate) const Q4_BYTES: usize = 2 * SCALES_BYTES + LANES * GROUP / 2;
+
 impl Weights for Q8 {
-    const BYTES: usize = SCALES_BYTES + LANES * GROUP;
+    const BYTES: usize = Q8_BYTES;
 
     #[inline(always)]
     unsafe fn multiply<S: Int8, const R: usize>(
@@ -133,7 +139,7 @@ impl Weights for Q8 {
 }
 
 impl Weights for Q4 {
-    const BYTES: usize = 2 * SCALES_BYTES + LANES * GROUP / 2;
+    const BYTES: usize = Q4_BYTES;
 
     #[inline(always)]
     unsafe fn multiply<S: Int8, const R: usize>(

@@ -16,7 +16,7 @@ mod x86;
 pub(crate) use bf16::{Bf16Group, TILE_BYTES, round as round_to_bf16};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use elementwise::CHAINS;
-pub(crate) use int8::{InputGroup, LARGEST, QUAD, SCALES_BYTES};
+pub(crate) use int8::{InputGroup, LARGEST, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
 use int8::{Q4, Q8};
 use portable::Portable;
 pub(crate) use simd::{LANES, Product};
@@ -144,22 +144,22 @@ macro_rules! kernels {
 kernels!(PORTABLE, "portable", Portable, int8 Portable, bf16 bf16::product::<Portable> as floats);
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX2, "avx2", Avx2, int8 Avx2, bf16 bf16::product::<Avx2> as floats,
+    AVX2, "avx2", Avx2, int8 Avx2, bf16 x86::product_bf16::<Avx2> as floats,
     #[target_feature(enable = "avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX512, "avx512", Avx512, int8 Avx2, bf16 bf16::product::<Avx512> as floats,
+    AVX512, "avx512", Avx512, int8 Avx2, bf16 x86::product_bf16::<Avx512> as floats,
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512, bf16 bf16::product::<Avx512> as floats,
+    AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512, bf16 x86::product_bf16::<Avx512> as floats,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AMX, AMX_NAME, Avx512, int8 Avx512, bf16 x86::amx_product_bf16 as tile,
+    AMX, AMX_NAME, Avx512, int8 Avx512, bf16 x86::product_bf16_in_tiles as tile,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 

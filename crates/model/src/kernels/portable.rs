@@ -150,12 +150,6 @@ impl Bf16 for Portable {
     const BF16_ROWS: usize = 2;
 
     #[inline(always)]
-    unsafe fn enter() -> u32 {
-        0
-    }
-    #[inline(always)]
-    unsafe fn leave(_: u32) {}
-    #[inline(always)]
     unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         std::array::from_fn(|i| bf16::fma_or_zero(a[i], b[i], c[i]))
     }

@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::blocks::Block;
-use crate::kernels::{GROUP, LANES, LARGEST, QUAD, SCALES_BYTES};
+use crate::kernels::{GROUP, LANES, LARGEST, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
 
 /// 8 bits each: `quant * scale`.
 pub(super) struct Q8;
@@ -12,7 +12,7 @@ pub(super) struct Q8;
 pub(super) struct Q4;
 
 impl Block for Q8 {
-    const BYTES: usize = SCALES_BYTES + LANES * GROUP;
+    const BYTES: usize = Q8_BYTES;
 
     fn set(block: &mut [u8], lane: usize, weights: &[f32]) {
         let WeightGroup { scale, quants } = WeightGroup::round(weights);
@@ -28,7 +28,7 @@ impl Block for Q8 {
 }
 
 impl Block for Q4 {
-    const BYTES: usize = 2 * SCALES_BYTES + LANES * GROUP / 2;
+    const BYTES: usize = Q4_BYTES;
 
     fn set(block: &mut [u8], lane: usize, weights: &[f32]) {
         let NibbleGroup { scale, smallest, quants } = NibbleGroup::round(weights);

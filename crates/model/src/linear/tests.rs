@@ -21,6 +21,10 @@ struct Sizes {
     outputs: usize,
 }
 
+/// Whole groups and panels, and such that are not.
+const SIZES: [Sizes; 3] =
+    [Sizes { inputs: 32, outputs: 64 }, Sizes { inputs: 300, outputs: 70 }, Sizes { inputs: 1000, outputs: 130 }];
+
 /// Values in -1..1, and here and there larger ones.
 fn noise(len: usize, seed: u32) -> Vec<f32> {
     let mix = |i: u32| (i ^ seed).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
@@ -58,40 +62,37 @@ fn rounded_weights(linear: &Linear) -> Vec<f32> {
 mod definition {
     use super::*;
 
-    /// A group's inputs rounded to bytes, and their scale.
-    fn bytes(values: &[f32]) -> (Vec<f64>, f32) {
-        let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-        let factor = if largest > 0.0 { LARGEST / largest } else { 0.0 };
-        (values.iter().map(|value| f64::from((value * factor).round_ties_even())).collect(), largest / LARGEST)
-    }
-
     /// As exactly as floats of 64 bits can, so not bit for bit.
     pub(super) fn int8(x: &[f32], weights: &[f32]) -> f64 {
-        let group = |(x, weights): (&[f32], &[f32])| {
-            let (quants, scale) = bytes(x);
-            quants.iter().zip(weights).map(|(x, w)| x * f64::from(*w)).sum::<f64>() * f64::from(scale)
-        };
-        x.chunks(GROUP).zip(weights.chunks(GROUP)).map(group).sum()
+        x.chunks(GROUP).zip(weights.chunks(GROUP)).map(|(x, weights)| group_of_int8(x, weights)).sum()
+    }
+
+    fn group_of_int8(x: &[f32], weights: &[f32]) -> f64 {
+        let largest = x.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let factor = if largest > 0.0 { LARGEST / largest } else { 0.0 };
+        let quants = x.iter().map(|value| f64::from((value * factor).round_ties_even()));
+        quants.zip(weights).map(|(quant, weight)| quant * f64::from(*weight)).sum::<f64>()
+            * f64::from(largest / LARGEST)
     }
 
     /// Bit for bit, as long as no number is too small.
     pub(super) fn bf16(x: &[f32], weights: &[f32]) -> f32 {
+        let groups = x.chunks(GROUP).zip(weights.chunks(GROUP));
+        groups.fold(0.0, |sum, (x, weights)| sum + (chain(x, weights, 0) + chain(x, weights, 1)))
+    }
+
+    /// Every other input of a group, from `first` on.
+    fn chain(x: &[f32], weights: &[f32], first: usize) -> f32 {
         let round = |x: f32| bf16::from_f32(x).to_f32();
-        let chain = |x: &[f32], weights: &[f32], first: usize| {
-            let of_chain = |values: &[f32]| values.iter().skip(first).step_by(2).copied().collect::<Vec<_>>();
-            of_chain(x).iter().zip(of_chain(weights)).fold(0.0_f32, |sum, (x, w)| round(*x).mul_add(w, sum))
-        };
-        let group = |sum: f32, (x, weights): (&[f32], &[f32])| sum + (chain(x, weights, 0) + chain(x, weights, 1));
-        x.chunks(GROUP).zip(weights.chunks(GROUP)).fold(0.0, group)
+        let products = x.iter().zip(weights).skip(first).step_by(2);
+        products.fold(0.0_f32, |sum, (x, weight)| round(*x).mul_add(*weight, sum))
     }
 }
 
 #[test]
 fn any_number_of_rows_has_the_bits_of_one_row_by_the_portable_code() {
-    for (arithmetic, (inputs, outputs)) in
-        ROUNDED.into_iter().flat_map(|a| [(a, (32, 64)), (a, (300, 70)), (a, (1000, 130))])
-    {
-        let sizes = Sizes { inputs, outputs };
+    for (arithmetic, sizes) in ROUNDED.into_iter().flat_map(|arithmetic| SIZES.map(|sizes| (arithmetic, sizes))) {
+        let Sizes { inputs, outputs } = sizes;
         let x = noise(60 * inputs, 1);
         let linear = packed(arithmetic, sizes, &noise(inputs * outputs, 2));
         let tables = Kernels::available();

@@ -19,6 +19,9 @@ use super::super::simd::LANES;
 /// Rows of a tile.
 const TILE_ROWS: usize = 16;
 
+/// Bytes of a row of a tile: sums of a strip's outputs, or their weights for two inputs.
+const LINE_BYTES: usize = LANES * size_of::<f32>();
+
 /// Strips that are multiplied at once.
 const STRIPS: usize = 4;
 
@@ -121,28 +124,18 @@ pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
     }
 }
 
-/// Up to sixteen rows times four strips.
+/// Up to sixteen rows times four strips, whose sums lie side by side.
 unsafe fn tiles(p: BlockProduct<Bf16Group>) {
     let shapes = Shapes::new(p.rows);
     unsafe {
-        let [acc0, acc1, acc2, acc3] = std::array::from_fn(|strip| p.acc.add(strip * LANES));
         let [w0, w1, w2, w3] = std::array::from_fn(|strip| p.w.add(strip * p.strip_stride));
-        // Tiles 0 to 3 hold sums, 4 the inputs, 5 to 7 weights.
+        // Tiles 0 to 3 hold sums, 4 the inputs, 5 to 7 weights. All in one block: the compiler knows of no tiles.
         asm!(
             "ldtilecfg [{shapes}]",
-            "tileloadd tmm0, [{acc0} + {acc_stride}*1]",
-            "tileloadd tmm1, [{acc1} + {acc_stride}*1]",
-            "tileloadd tmm2, [{acc2} + {acc_stride}*1]",
-            "tileloadd tmm3, [{acc3} + {acc_stride}*1]",
-            shapes = in(reg) &raw const shapes,
-            acc0 = in(reg) acc0,
-            acc1 = in(reg) acc1,
-            acc2 = in(reg) acc2,
-            acc3 = in(reg) acc3,
-            acc_stride = in(reg) p.acc_stride * size_of::<f32>(),
-            options(nostack, preserves_flags),
-        );
-        asm!(
+            "tileloadd tmm0, [{acc} + {acc_stride}*1]",
+            "tileloadd tmm1, [{acc} + {acc_stride}*1 + {line_bytes}]",
+            "tileloadd tmm2, [{acc} + {acc_stride}*1 + 2 * {line_bytes}]",
+            "tileloadd tmm3, [{acc} + {acc_stride}*1 + 3 * {line_bytes}]",
             "2:",
             "tileloadd tmm4, [{x} + {row}*1]",
             "tileloadd tmm5, [{w0} + {line}*1]",
@@ -160,6 +153,14 @@ unsafe fn tiles(p: BlockProduct<Bf16Group>) {
             "add {w3}, {tile}",
             "dec {groups}",
             "jnz 2b",
+            "tilestored [{acc} + {acc_stride}*1], tmm0",
+            "tilestored [{acc} + {acc_stride}*1 + {line_bytes}], tmm1",
+            "tilestored [{acc} + {acc_stride}*1 + 2 * {line_bytes}], tmm2",
+            "tilestored [{acc} + {acc_stride}*1 + 3 * {line_bytes}], tmm3",
+            "tilerelease",
+            shapes = in(reg) &raw const shapes,
+            acc = in(reg) p.acc,
+            acc_stride = in(reg) p.acc_stride * size_of::<f32>(),
             x = inout(reg) p.x => _,
             w0 = inout(reg) w0 => _,
             w1 = inout(reg) w1 => _,
@@ -167,23 +168,11 @@ unsafe fn tiles(p: BlockProduct<Bf16Group>) {
             w3 = inout(reg) w3 => _,
             groups = inout(reg) p.groups => _,
             row = in(reg) size_of::<Bf16Group>(),
-            line = in(reg) LANES * size_of::<u32>(),
+            line = in(reg) LINE_BYTES,
             x_step = in(reg) p.x_stride * size_of::<Bf16Group>(),
+            line_bytes = const LINE_BYTES,
             tile = const TILE_BYTES,
             options(nostack),
-        );
-        asm!(
-            "tilestored [{acc0} + {acc_stride}*1], tmm0",
-            "tilestored [{acc1} + {acc_stride}*1], tmm1",
-            "tilestored [{acc2} + {acc_stride}*1], tmm2",
-            "tilestored [{acc3} + {acc_stride}*1], tmm3",
-            "tilerelease",
-            acc0 = in(reg) acc0,
-            acc1 = in(reg) acc1,
-            acc2 = in(reg) acc2,
-            acc3 = in(reg) acc3,
-            acc_stride = in(reg) p.acc_stride * size_of::<f32>(),
-            options(nostack, preserves_flags),
         );
     }
 }

@@ -12,7 +12,6 @@ use super::super::blocks::{BlockProduct, GROUP};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::super::simd::{LANES, Product, Simd, Weight};
 use super::super::tile::register_tile;
-use super::denormals;
 
 /// Two 256-bit registers a vector.
 #[derive(Clone, Copy)]
@@ -216,22 +215,6 @@ impl Bf16 for Avx2 {
     // 16 registers, two for a vector: 3 x 2 chains, the weights, and one for a row's value.
     const BF16_ROWS: usize = 3;
 
-    #[inline(always)]
-    unsafe fn enter() -> u32 {
-        unsafe { denormals::to_zero() }
-    }
-    #[inline(always)]
-    unsafe fn leave(before: u32) {
-        unsafe { denormals::restore(before) }
-    }
-    #[inline(always)]
-    unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        unsafe { Self::fma(a, b, c) }
-    }
-    #[inline(always)]
-    unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { Self::add(a, b) }
-    }
     #[target_feature(enable = "avx2,fma,f16c")]
     #[inline(never)]
     unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>) {

@@ -11,7 +11,6 @@ use super::super::blocks::{BlockProduct, GROUP};
 use super::super::int8::{self, InputGroup, Int8, Weights};
 use super::super::simd::{Product, Simd, Weight};
 use super::super::tile::register_tile;
-use super::denormals;
 
 /// One 512-bit register a vector.
 #[derive(Clone, Copy)]
@@ -162,22 +161,6 @@ impl Bf16 for Avx512 {
     // 32 registers: 12 x 2 chains, the weights, and one for a row's value.
     const BF16_ROWS: usize = 12;
 
-    #[inline(always)]
-    unsafe fn enter() -> u32 {
-        unsafe { denormals::to_zero() }
-    }
-    #[inline(always)]
-    unsafe fn leave(before: u32) {
-        unsafe { denormals::restore(before) }
-    }
-    #[inline(always)]
-    unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        unsafe { Self::fma(a, b, c) }
-    }
-    #[inline(always)]
-    unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
-        unsafe { Self::add(a, b) }
-    }
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
     #[inline(never)]
     unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>) {

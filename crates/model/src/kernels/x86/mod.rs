@@ -6,7 +6,8 @@ mod avx512;
 mod denormals;
 mod detect;
 
-pub(super) use amx::product_bf16 as amx_product_bf16;
+pub(super) use amx::product_bf16 as product_bf16_in_tiles;
 pub(super) use avx2::Avx2;
 pub(super) use avx512::Avx512;
+pub(super) use denormals::product_bf16;
 pub(super) use detect::Sets;
