@@ -237,6 +237,9 @@ mod tests {
     }
 
     proptest! {
+        // A case is megabytes.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         #[test]
         fn pieces_are_small_and_make_the_whole(rows in 0..9usize, width in STATE_WIDTH_MAX / 4..STATE_WIDTH_MAX) {
             let mut whole = HiddenStates::new(5, width);
