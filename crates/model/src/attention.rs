@@ -9,14 +9,18 @@
 //! positions in the same order. A row's result therefore depends on its path alone: not on what else is in the tail,
 //! how the rows were batched, or where in the tail its ancestors lie.
 
+mod floats;
+mod products;
+mod tiles;
+
 use std::cell::RefCell;
 use std::ops::Range;
 
-use crate::kernels::{Kernels, LANES, Product};
-use crate::kv_cache::{BLOCK, Beside, LayerCache, Run};
-
-/// Queries that share one pass over the keys: the product kernel's best height.
-const QUERIES: usize = 12;
+use crate::kernels::Kernels;
+use crate::kv_cache::{BLOCK, Beside, KvFormat, LayerCache, Run};
+use floats::FloatProducts;
+use products::{Located, Products, Summed, Weights};
+use tiles::TileProducts;
 
 /// Sizes of one attention layer.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +38,13 @@ impl AttentionShape {
         self.heads / self.kv_heads
     }
 
-    /// Rows that one task handles.
-    pub(crate) fn rows_per_task(&self) -> usize {
-        (QUERIES / self.group()).max(1)
+    /// Rows that one task handles where keys and values are kept like this.
+    pub(crate) fn rows_per_task(&self, format: KvFormat) -> usize {
+        let queries = match format {
+            KvFormat::Floats => FloatProducts::QUERIES,
+            KvFormat::Tiles => TileProducts::QUERIES,
+        };
+        (queries / self.group()).max(1)
     }
 }
 
@@ -64,15 +72,17 @@ pub(crate) struct Task<'a> {
 }
 
 thread_local! {
-    /// Queries, scores and sums of the task at hand; kept between tasks to save the allocation.
+    /// What the task at hand works on; kept between tasks to save the allocation.
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 #[derive(Default)]
 struct Scratch {
-    queries: Vec<f32>,
+    gathered: Vec<f32>,
     scores: Vec<f32>,
     sums: Vec<f32>,
+    floats: FloatProducts,
+    tiles: TileProducts,
 }
 
 /// Clears `buffer` and makes it `len` zeros.
@@ -84,39 +94,24 @@ fn zeros(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
 
 impl Task<'_> {
     /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
-    pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, mut emit: impl FnMut(usize, usize, &[f32])) {
+    pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, emit: impl FnMut(usize, usize, &[f32])) {
         SCRATCH.with_borrow_mut(|scratch| {
-            let tokens_at = self.context.beside.map_or(0, |beside| beside.positions.next_multiple_of(BLOCK));
-            let stride = tokens_at + self.context.slots.next_multiple_of(BLOCK);
-            let value_stride = shape.head_dim.next_multiple_of(LANES);
-            let heads = Heads { task: self, kernels, shape, tokens_at, stride, value_stride };
-            let queries = heads.gather(&mut scratch.queries);
-            let scores = zeros(&mut scratch.scores, heads.count() * heads.stride);
-            let sums = zeros(&mut scratch.sums, heads.count() * value_stride);
-            heads.score(queries, scores);
-            heads.weigh(scores);
-            heads.sum_shared(scores, sums);
-            heads.sum_paths(&scores[tokens_at..], sums);
-            for (q, sum) in sums.chunks_exact(value_stride).enumerate() {
-                let (row, head) = (q / shape.group(), self.kv_head * shape.group() + q % shape.group());
-                emit(row, head, &sum[..shape.head_dim]);
+            let Scratch { gathered, scores, sums, floats, tiles } = scratch;
+            let heads = Heads::new(self, kernels, shape);
+            let buffers = &mut Buffers { gathered, scores, sums };
+            match self.context.cache.format() {
+                KvFormat::Floats => heads.attend(floats, buffers, emit),
+                KvFormat::Tiles => heads.attend(tiles, buffers, emit),
             }
         });
     }
 }
 
-/// Slots of a cache that lie side by side.
-#[derive(Clone, Copy)]
-struct Slots<'a> {
-    cache: &'a LayerCache,
-    run: Run,
-}
-
-impl<'a> Slots<'a> {
-    /// So many slots of a cache, the first ones.
-    fn first(cache: &'a LayerCache, len: usize) -> Self {
-        Self { cache, run: Run { slot: 0, len } }
-    }
+/// Queries side by side, their scores or weights, and the sums of values.
+struct Buffers<'a> {
+    gathered: &'a mut Vec<f32>,
+    scores: &'a mut Vec<f32>,
+    sums: &'a mut Vec<f32>,
 }
 
 /// A task at work: its queries are the rows' heads that share the key/value head, row by row.
@@ -128,11 +123,34 @@ struct Heads<'a> {
     tokens_at: usize,
     /// Elements between the scores of two queries.
     stride: usize,
-    /// Elements between the values of two slots, and between the sums of two queries.
-    value_stride: usize,
 }
 
-impl Heads<'_> {
+impl<'a> Heads<'a> {
+    fn new(task: &'a Task<'a>, kernels: &'a Kernels, shape: &'a AttentionShape) -> Self {
+        let tokens_at = task.context.beside.map_or(0, |beside| beside.positions.next_multiple_of(BLOCK));
+        let stride = tokens_at + task.context.slots.next_multiple_of(BLOCK);
+        Self { task, kernels, shape, tokens_at, stride }
+    }
+
+    /// All of it, by products with keys and values as they are kept.
+    fn attend<P: Products>(
+        &self,
+        products: &mut P,
+        buffers: &mut Buffers<'_>,
+        mut emit: impl FnMut(usize, usize, &[f32]),
+    ) {
+        let (dim, group, sum_stride) = (self.shape.head_dim, self.shape.group(), P::sum_stride(self.shape.head_dim));
+        products.take(self.kernels, self.gather(buffers.gathered), dim);
+        let scores = zeros(buffers.scores, self.count() * self.stride);
+        let sums = zeros(buffers.sums, self.count() * sum_stride);
+        self.score(products, scores);
+        self.weigh(scores);
+        self.sum(products, scores, sums);
+        for (q, sum) in sums.chunks_exact(sum_stride).enumerate() {
+            emit(q / group, self.task.kv_head * group + q % group, &sum[..dim]);
+        }
+    }
+
     fn rows(&self) -> usize {
         self.task.queries.len()
     }
@@ -146,10 +164,14 @@ impl Heads<'_> {
         &self.task.context.paths[self.task.first_row..][..self.rows()]
     }
 
+    /// One more than the position of the row with path `path`.
+    fn end(&self, path: &[Run]) -> usize {
+        self.task.context.shared + path.iter().map(|run| run.len).sum::<usize>()
+    }
+
     /// The first position that the row with path `path` sees.
     fn first_seen(&self, path: &[Run]) -> usize {
-        let position = self.task.context.shared + path.iter().map(|run| run.len).sum::<usize>() - 1;
-        self.shape.window.map_or(0, |window| (position + 1).saturating_sub(window))
+        self.shape.window.map_or(0, |window| self.end(path).saturating_sub(window))
     }
 
     /// The first position that any row sees, rounded down to a block.
@@ -168,34 +190,24 @@ impl Heads<'_> {
     }
 
     /// `scores` (count, stride): each query against the key of each state and of each slot.
-    fn score(&self, queries: &[f32], scores: &mut [f32]) {
+    fn score<P: Products>(&self, products: &P, scores: &mut [f32]) {
         let context = self.task.context;
         if let Some(Beside { cache, positions }) = context.beside {
-            self.score_slots(Slots::first(cache, *positions), queries, scores);
+            self.score_slots(products, cache, *positions, scores);
         }
-        self.score_slots(Slots::first(context.cache, context.slots), queries, &mut scores[self.tokens_at..]);
+        self.score_slots(products, context.cache, context.slots, &mut scores[self.tokens_at..]);
     }
 
     /// The scores of the first slots of a cache, with the stride of all scores.
-    fn score_slots(&self, slots: Slots<'_>, queries: &[f32], scores: &mut [f32]) {
-        for block in self.first_block()..slots.run.len.div_ceil(BLOCK) {
-            let filled = (slots.run.len - block * BLOCK).min(BLOCK);
-            assert!(scores.len() >= (self.count() - 1) * self.stride + (block + 1) * BLOCK);
-            // SAFETY: (head_dim, BLOCK) keys, `count` queries of head_dim, score rows of `stride` slots; whole vectors
-            // of a partly filled block stay inside it.
+    fn score_slots<P: Products>(&self, products: &P, cache: &LayerCache, slots: usize, scores: &mut [f32]) {
+        for block in self.first_block()..slots.div_ceil(BLOCK) {
+            let filled = (slots - block * BLOCK).min(BLOCK);
+            let scores = &mut scores[block * BLOCK..];
+            assert!(scores.len() >= (self.count() - 1) * self.stride + BLOCK, "a block of scores for each query");
+            // SAFETY: rows of `stride` scores, a block of which is there for each query.
             unsafe {
-                self.kernels.product_f32(Product {
-                    x: queries.as_ptr(),
-                    x_stride: self.shape.head_dim,
-                    rows: self.count(),
-                    w: slots.cache.keys(self.task.kv_head, block),
-                    w_stride: BLOCK,
-                    pair_stride: 2 * LANES,
-                    depth: self.shape.head_dim,
-                    vectors: filled.div_ceil(LANES),
-                    acc: scores.as_mut_ptr().add(block * BLOCK),
-                    acc_stride: self.stride,
-                });
+                let head = cache.head(self.task.kv_head, block);
+                products.score(self.kernels, head, filled, scores.as_mut_ptr(), self.stride);
             }
         }
     }
@@ -248,71 +260,44 @@ impl Heads<'_> {
         self.kernels.scale(scores, 1.0 / total);
     }
 
-    /// Adds the values that all rows share: those of states, then those of tokens.
-    fn sum_shared(&self, weights: &[f32], sums: &mut [f32]) {
-        let Context { cache, beside, shared, .. } = *self.task.context;
+    /// Adds up values: those of states, then those of tokens; first those that all rows see in the same slots.
+    fn sum<P: Products>(&self, products: &mut P, weights: &[f32], sums: &mut [f32]) {
+        let Context { cache, beside, .. } = *self.task.context;
+        let (group, from, stride) =
+            (self.shape.group(), self.first_block() * BLOCK, P::sum_stride(self.shape.head_dim));
+        let mut add = |cache, weights_at: usize, values: &[Located], positions: Range<usize>, queries: Range<usize>| {
+            let weights = &weights[queries.start * self.stride + weights_at..];
+            let weights = Weights { values: weights, stride: self.stride, queries: queries.len() };
+            let summed = Summed { cache, kv_head: self.task.kv_head, head_dim: self.shape.head_dim, values, positions };
+            products.add(self.kernels, &summed, weights, &mut sums[queries.start * stride..]);
+        };
+        let all = 0..self.count();
         if let Some(Beside { cache, positions }) = beside {
-            self.sum_first(&weights[self.beside().1..], Slots::first(cache, *positions), sums);
+            add(cache, self.beside().1, &[Located::in_place(*positions)], from..*positions, all.clone());
         }
-        self.sum_first(&weights[self.tokens_at..], Slots::first(cache, shared), sums);
-    }
-
-    /// Adds the values of the first slots of a cache.
-    fn sum_first(&self, weights: &[f32], slots: Slots<'_>, sums: &mut [f32]) {
-        for block in self.first_block()..slots.run.len.div_ceil(BLOCK) {
-            let from = block * BLOCK;
-            let run = Run { slot: from, len: (slots.run.len - from).min(BLOCK) };
-            self.sum_run(&weights[from..], Slots { run, ..slots }, sums, self.count());
-        }
-    }
-
-    /// Adds the values of each row's own path.
-    fn sum_paths(&self, weights: &[f32], sums: &mut [f32]) {
-        let group = self.shape.group();
+        let common = self.common() / P::POSITIONS * P::POSITIONS;
+        add(cache, self.tokens_at, &[Located::in_place(common)], from..common, all);
         for (row, path) in self.paths().iter().enumerate() {
-            let (weights, first) = (&weights[row * group * self.stride..], self.first_seen(path));
-            let sums = &mut sums[row * group * self.value_stride..];
-            let mut position = self.task.context.shared;
-            for part in path.iter().flat_map(|&run| within_blocks(run)) {
-                let unseen = first.saturating_sub(position).min(part.len);
-                let run = Run { slot: part.slot + unseen, len: part.len - unseen };
-                let slots = Slots { cache: self.task.context.cache, run };
-                self.sum_run(&weights[position + unseen..], slots, sums, group);
-                position += part.len;
-            }
+            let positions = from.max(common)..self.end(path);
+            add(cache, self.tokens_at, &self.located(path), positions, row * group..(row + 1) * group);
         }
     }
 
-    /// `sums` (queries, value_stride) += weights (queries, with the scores' stride) of slots of one block times their
-    /// values.
-    fn sum_run(&self, weights: &[f32], Slots { cache, run }: Slots<'_>, sums: &mut [f32], queries: usize) {
-        let value_stride = self.value_stride;
-        if run.len == 0 {
-            return;
+    /// Where the positions of a path lie.
+    fn located(&self, path: &[Run]) -> Vec<Located> {
+        let mut located = vec![Located::in_place(self.task.context.shared)];
+        let mut position = self.task.context.shared;
+        for &run in path {
+            located.push(Located { position, run });
+            position += run.len;
         }
-        assert!(weights.len() >= (queries - 1) * self.stride + run.len && sums.len() >= queries * value_stride);
-        // SAFETY: the run lies inside one block; lengths are checked above.
-        unsafe {
-            self.kernels.product_f32(Product {
-                x: weights.as_ptr(),
-                x_stride: self.stride,
-                rows: queries,
-                w: cache.values(self.task.kv_head, run.slot),
-                w_stride: value_stride,
-                pair_stride: 2 * LANES,
-                depth: run.len,
-                vectors: value_stride / LANES,
-                acc: sums.as_mut_ptr(),
-                acc_stride: value_stride,
-            });
-        }
+        located
     }
-}
 
-/// The parts of a run that lie in one block each.
-fn within_blocks(run: Run) -> impl Iterator<Item = Run> {
-    let end = run.slot + run.len;
-    std::iter::successors(Some(run.slot), |slot| Some((slot / BLOCK + 1) * BLOCK))
-        .take_while(move |&slot| slot < end)
-        .map(move |slot| Run { slot, len: end.min((slot / BLOCK + 1) * BLOCK) - slot })
+    /// So many positions, the first ones, lie in the slots of the same number for all rows.
+    fn common(&self) -> usize {
+        let shared = self.task.context.shared;
+        let beyond = |path: &Vec<Run>| path.first().filter(|run| run.slot == shared).map_or(0, |run| run.len);
+        shared + self.paths().iter().map(beyond).min().unwrap_or(0)
+    }
 }

@@ -5,7 +5,7 @@ use crate::attention::AttentionShape;
 use crate::config::{Activation, ModelConfig, Norm, NormKind};
 use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
-use crate::kv_cache::{BlockPool, CacheShape, KvCache};
+use crate::kv_cache::{BlockPool, CacheShape, KvCache, KvFormat};
 use crate::linear::Linear;
 use crate::rope::RotaryTable;
 
@@ -205,7 +205,13 @@ impl Decoder {
             kv_heads: self.config.kv_heads,
             head_dim: self.config.head_dim,
             context: self.config.context,
+            format: self.kv_format(),
         }
+    }
+
+    /// What keys and values are kept as.
+    pub(crate) fn kv_format(&self) -> KvFormat {
+        KvFormat::of(self.arithmetic)
     }
 
     /// Bytes of weights that one forward pass reads, whatever its number of rows.
@@ -215,7 +221,7 @@ impl Decoder {
 
     /// Bytes of keys and values that a row with `context` visible positions reads.
     pub fn cache_bytes(&self, context: usize) -> usize {
-        2 * self.cache_layers() * self.config.kv_width() * context * size_of::<f32>()
+        2 * self.cache_layers() * self.config.kv_width() * context * self.kv_format().element_bytes()
     }
 
     /// Multiply-adds of one row at `context` visible positions, as floating-point operations (two each).

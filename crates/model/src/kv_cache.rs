@@ -2,8 +2,7 @@
 //!
 //! After a verification a tree keeps one path, not a prefix: [`KvCache::keep_path`] moves the rows of that path down to
 //! follow the committed ones and forgets the rest. Memory comes in blocks of [`BLOCK`] positions from a [`BlockPool`].
-//! Inside a block, for each layer and key/value head, keys lie transposed (head_dim, BLOCK), so that one query meets many
-//! keys in one vector, and values as rows (BLOCK, padded head_dim).
+//! How keys and values lie inside a block is a [`KvFormat`].
 //!
 //! Keys and values depend on the tokens up to theirs and on nothing else, to the bit, so sequences that begin alike share
 //! the blocks of their common beginning.
@@ -11,11 +10,15 @@
 mod block;
 mod block_pool;
 mod fault;
+mod floats;
+mod format;
+mod layout;
 mod ledger;
 mod memory;
 mod prefixes;
 #[cfg(test)]
 mod tests;
+mod tiles;
 
 use std::ops::Range;
 
@@ -24,8 +27,12 @@ use crate::error::ModelError;
 pub use block::BLOCK;
 pub use block_pool::BlockPool;
 pub use fault::PoolFault;
+pub(crate) use floats::Floats;
+pub(crate) use format::KvFormat;
+pub(crate) use layout::Head;
 pub use ledger::BlockCounts;
 pub(crate) use memory::{CacheShape, LayerCache};
+pub(crate) use tiles::{GROUPS, Gathered, Tiles};
 
 use block::BlockRow;
 use ledger::{Lease, Ledger};

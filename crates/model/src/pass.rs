@@ -1,7 +1,7 @@
 //! The operations of a forward pass over a residual stream of rows, whichever rows these are.
 
 use crate::activation::gated;
-use crate::attention::{AttentionShape, Context, Task};
+use crate::attention::{Context, Task};
 use crate::decoder::{Biased, Decoder, Layer, Mlp, NormLayer, Projection};
 use crate::disjoint::Disjoint;
 use crate::kernels::Kernels;
@@ -225,10 +225,11 @@ impl Pass<'_> {
                 paths: &p.paths,
             })
             .collect();
-        let pieces = pieces(placed, &shape);
+        let rows_per_task = shape.rows_per_task(self.decoder.kv_format());
+        let pieces = pieces(placed, shape.kv_heads, rows_per_task);
         self.team.run(pieces.len(), &|i| {
             let Piece { segment, first_row, kv_head } = pieces[i];
-            let rows = shape.rows_per_task().min(placed[segment].rows() - first_row);
+            let rows = rows_per_task.min(placed[segment].rows() - first_row);
             let start = placed[segment].first_row + first_row;
             let queries: Vec<&[f32]> = (start..start + rows).map(|row| &qkv[row * qkv_width..][..width]).collect();
             let task = Task { context: &contexts[segment], kv_head, first_row, queries: &queries };
@@ -318,9 +319,8 @@ impl Pass<'_> {
 }
 
 /// The work of attention, so cut that a piece keeps a thread busy.
-fn pieces(placed: &[Placed], shape: &AttentionShape) -> Vec<Piece> {
-    let (heads, rows_per_task) = (shape.kv_heads, shape.rows_per_task());
-    let of_rows = |segment, first_row| (0..heads).map(move |kv_head| Piece { segment, first_row, kv_head });
+fn pieces(placed: &[Placed], kv_heads: usize, rows_per_task: usize) -> Vec<Piece> {
+    let of_rows = |segment, first_row| (0..kv_heads).map(move |kv_head| Piece { segment, first_row, kv_head });
     let of_segment = |(segment, placed): (usize, &Placed)| {
         (0..placed.rows()).step_by(rows_per_task).flat_map(move |first_row| of_rows(segment, first_row))
     };

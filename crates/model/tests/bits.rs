@@ -29,7 +29,10 @@ const CHECKPOINTS: [&str; 4] =
 fn workspaces() -> Vec<Workspace> {
     let sets = Workspace::instruction_sets();
     let alone = sets.iter().map(|set| (1, set));
-    alone.chain([(2, &sets[0]), (3, &sets[0])]).map(|(threads, set)| Workspace::with_instruction_set(threads, set).unwrap()).collect()
+    alone
+        .chain([(2, &sets[0]), (3, &sets[0])])
+        .map(|(threads, set)| Workspace::with_instruction_set(threads, set).unwrap())
+        .collect()
 }
 
 /// The logits of all rows, as bits.

@@ -46,6 +46,11 @@ pub(crate) struct Tiles;
 /// Bytes of a block.
 pub(crate) const TILE_BYTES: usize = LANES * GROUP * size_of::<u16>();
 
+/// Which of a block's weights is that of the output in `lane` for input `input` of the group.
+pub(crate) fn place_in_tile(lane: usize, input: usize) -> usize {
+    (input / 2 * LANES + lane) * 2 + input % 2
+}
+
 /// Sums that become zero where they are too small to be normal numbers, on top of the lanes of [`Simd`].
 pub(crate) trait Bf16: Simd {
     /// Rows of a register tile, at most 12.

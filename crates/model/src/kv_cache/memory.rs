@@ -4,7 +4,8 @@ use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
 use super::block::{BLOCK, BlockId, BlockRow};
-use crate::kernels::LANES;
+use super::format::KvFormat;
+use super::layout::{Head, Place};
 
 /// Sizes that decide the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,25 +15,18 @@ pub(crate) struct CacheShape {
     pub(crate) head_dim: usize,
     /// Most positions a sequence may have, tail included.
     pub(crate) context: usize,
+    pub(crate) format: KvFormat,
 }
 
 impl CacheShape {
-    /// Elements between two value rows: head_dim rounded up to whole vectors.
-    fn value_stride(&self) -> usize {
-        self.head_dim.next_multiple_of(LANES)
-    }
-
-    fn head_len(&self) -> usize {
-        BLOCK * (self.head_dim + self.value_stride())
-    }
-
-    fn block_len(&self) -> usize {
-        self.layers * self.kv_heads * self.head_len()
+    /// Bytes of a head's keys and values in a block.
+    fn head_bytes(&self) -> usize {
+        self.format.key_bytes(self.head_dim) + self.format.value_bytes(self.head_dim)
     }
 
     /// Bytes of a block.
     pub(crate) fn block_bytes(&self) -> usize {
-        self.block_len() * size_of::<f32>()
+        self.layers * self.kv_heads * self.head_bytes()
     }
 
     /// Blocks of a whole context.
@@ -40,15 +34,26 @@ impl CacheShape {
         self.context.div_ceil(BLOCK)
     }
 
-    /// Where keys and values of a layer's head start inside a block.
-    fn offsets(&self, layer: usize, head: usize) -> (usize, usize) {
-        let keys = (layer * self.kv_heads + head) * self.head_len();
-        (keys, keys + BLOCK * self.head_dim)
+    /// The keys and values of a layer's head in the block at `block`.
+    fn head(&self, block: *mut u8, layer: usize, head: usize) -> Head {
+        let offset = (layer * self.kv_heads + head) * self.head_bytes();
+        assert!(layer < self.layers && head < self.kv_heads, "a head of the model");
+        // SAFETY: the head's bytes lie inside the block.
+        let keys = unsafe { block.add(offset) };
+        // SAFETY: as above.
+        let values = unsafe { keys.add(self.format.key_bytes(self.head_dim)) };
+        Head { keys, values, dim: self.head_dim }
     }
 }
 
+/// What memory comes in: a line of the processor's caches.
+#[repr(C, align(64))]
+struct Line([u8; LINE_BYTES]);
+
+const LINE_BYTES: usize = 64;
+
 /// Keys and values of [`BLOCK`] positions.
-struct Block(Box<[UnsafeCell<f32>]>);
+struct Block(Box<[UnsafeCell<Line>]>);
 
 // SAFETY: it is touched through raw pointers alone, and the ledger says by whom: who writes a block is its only holder,
 // and nobody writes one that is shared.
@@ -69,9 +74,10 @@ impl Memory {
         self.shape
     }
 
-    fn block(&self, BlockId(block): BlockId) -> *mut f32 {
-        let make = || Block((0..self.shape.block_len()).map(|_| UnsafeCell::new(0.0)).collect());
-        UnsafeCell::raw_get(self.blocks[block].get_or_init(make).0.as_ptr())
+    fn block(&self, BlockId(block): BlockId) -> *mut u8 {
+        let lines = self.shape.block_bytes().div_ceil(LINE_BYTES);
+        let make = || Block((0..lines).map(|_| UnsafeCell::new(Line([0; LINE_BYTES]))).collect());
+        UnsafeCell::raw_get(self.blocks[block].get_or_init(make).0.as_ptr()).cast()
     }
 
     /// Copies the keys and values of `rows` positions side by side, in all layers, from and to a place in a block each.
@@ -79,18 +85,13 @@ impl Memory {
     /// # Safety
     /// Nobody else touches what is written, or writes what is read.
     pub(super) unsafe fn copy(&self, from: BlockRow, to: BlockRow, rows: usize) {
-        let (shape, dim, stride) = (self.shape, self.shape.head_dim, self.shape.value_stride());
-        let ((source, i), (target, j)) = ((self.block(from.block), from.row), (self.block(to.block), to.row));
-        assert!(i + rows <= BLOCK && j + rows <= BLOCK, "rows of one block");
+        assert!(from.row + rows <= BLOCK && to.row + rows <= BLOCK, "rows of one block");
+        let (shape, source, target) = (self.shape, self.block(from.block), self.block(to.block));
         for (layer, head) in (0..shape.layers).flat_map(|l| (0..shape.kv_heads).map(move |h| (l, h))) {
-            let (keys, values) = shape.offsets(layer, head);
-            // SAFETY: key columns and value rows of places inside the blocks lie inside them.
-            unsafe {
-                for column in (0..dim).map(|d| keys + d * BLOCK) {
-                    std::ptr::copy(source.add(column + i), target.add(column + j), rows);
-                }
-                std::ptr::copy(source.add(values + i * stride), target.add(values + j * stride), rows * stride);
-            }
+            let from = Place { head: shape.head(source, layer, head), row: from.row };
+            let to = Place { head: shape.head(target, layer, head), row: to.row };
+            // SAFETY: rows of one block each; the rest is the caller's promise.
+            unsafe { shape.format.copy(from, to, rows) };
         }
     }
 
@@ -104,24 +105,21 @@ impl Memory {
 pub(crate) struct LayerCache {
     shape: CacheShape,
     layer: usize,
-    blocks: Vec<*mut f32>,
+    blocks: Vec<*mut u8>,
 }
 
 // SAFETY: the tasks of one parallel region either write different heads or only read.
 unsafe impl Sync for LayerCache {}
 
 impl LayerCache {
-    /// Keys of `head` in block `block`: (head_dim, BLOCK).
-    pub(crate) fn keys(&self, head: usize, block: usize) -> *mut f32 {
-        // SAFETY: the offset lies inside the block.
-        unsafe { self.blocks[block].add(self.shape.offsets(self.layer, head).0) }
+    /// What keys and values are kept as.
+    pub(crate) fn format(&self) -> KvFormat {
+        self.shape.format
     }
 
-    /// Values of `head` from `slot` on, up to the end of its block: rows of `value_stride`.
-    pub(crate) fn values(&self, head: usize, slot: usize) -> *mut f32 {
-        let offset = self.shape.offsets(self.layer, head).1 + slot % BLOCK * self.shape.value_stride();
-        // SAFETY: the offset lies inside the block.
-        unsafe { self.blocks[slot / BLOCK].add(offset) }
+    /// The keys and values of `head` in block `block`.
+    pub(crate) fn head(&self, head: usize, block: usize) -> Head {
+        self.shape.head(self.blocks[block], self.layer, head)
     }
 
     /// Stores a key and a value (head_dim each).
@@ -130,11 +128,7 @@ impl LayerCache {
     /// No other thread touches this head meanwhile, and the slot is one of the tail.
     pub(crate) unsafe fn store(&self, head: usize, slot: usize, key: &[f32], value: &[f32]) {
         assert!(key.len() == self.shape.head_dim && value.len() == self.shape.head_dim, "one head's key and value");
-        let keys = self.keys(head, slot / BLOCK);
-        // SAFETY: head_dim columns of the key block and one value row lie inside the block.
-        unsafe {
-            key.iter().enumerate().for_each(|(d, k)| *keys.add(d * BLOCK + slot % BLOCK) = *k);
-            std::ptr::copy_nonoverlapping(value.as_ptr(), self.values(head, slot), value.len());
-        }
+        // SAFETY: a row of a block; the rest is the caller's promise.
+        unsafe { self.shape.format.store(self.head(head, slot / BLOCK), slot % BLOCK, key, value) };
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const SHAPE: CacheShape = CacheShape { layers: 2, kv_heads: 2, head_dim: 3, context: 200 };
+const SHAPE: CacheShape = CacheShape { layers: 2, kv_heads: 2, head_dim: 3, context: 200, format: KvFormat::Floats };
 
 fn cache() -> KvCache {
     KvCache::alone(SHAPE)
@@ -34,7 +34,11 @@ fn tags(cache: &mut KvCache) -> Vec<f32> {
         let view = cache.layer(layer);
         for (head, slot) in (0..2).flat_map(|h| (0..committed).map(move |s| (h, s))) {
             // SAFETY: slots below `committed` exist.
-            let (k, v) = unsafe { (*view.keys(head, slot / BLOCK).add(slot % BLOCK), *view.values(head, slot)) };
+            let (k, v) = unsafe {
+                let Head { keys, values, .. } = view.head(head, slot / BLOCK);
+                let value = slot % BLOCK * Floats::value_stride(SHAPE.head_dim);
+                (*keys.cast::<f32>().add(slot % BLOCK), *values.cast::<f32>().add(value))
+            };
             assert_eq!(k, -v);
             let tag = k - 1000.0 * (layer * 2 + head) as f32;
             assert!(tags[slot].is_none_or(|t| t == tag), "all heads moved together");

@@ -3,14 +3,14 @@
 use half::bf16;
 
 use super::blocks::Block;
-use crate::kernels::{LANES, TILE_BYTES, round_to_bf16};
+use crate::kernels::{TILE_BYTES, place_in_tile, round_to_bf16};
 
 /// bf16 each.
 pub(super) struct Tile;
 
 /// Where the weight of a lane for an input of the group lies.
 fn place(lane: usize, input: usize) -> usize {
-    ((input / 2 * LANES + lane) * 2 + input % 2) * size_of::<u16>()
+    place_in_tile(lane, input) * size_of::<u16>()
 }
 
 impl Block for Tile {

@@ -1,0 +1,71 @@
+//! Products with keys and values in f32.
+
+use super::products::{Products, Summed, Weights};
+use crate::kernels::{Kernels, LANES, Product};
+use crate::kv_cache::{BLOCK, Floats, Head};
+
+/// The queries at hand.
+#[derive(Default)]
+pub(super) struct FloatProducts {
+    queries: Vec<f32>,
+    head_dim: usize,
+}
+
+impl Products for FloatProducts {
+    const QUERIES: usize = 12;
+    const POSITIONS: usize = 1;
+
+    fn sum_stride(head_dim: usize) -> usize {
+        Floats::value_stride(head_dim)
+    }
+
+    fn take(&mut self, _: &Kernels, queries: &[f32], head_dim: usize) {
+        self.queries.clear();
+        self.queries.extend_from_slice(queries);
+        self.head_dim = head_dim;
+    }
+
+    unsafe fn score(&self, kernels: &Kernels, head: Head, filled: usize, scores: *mut f32, stride: usize) {
+        // SAFETY: (head_dim, BLOCK) keys and queries of head_dim; whole vectors of a partly filled block stay inside it.
+        unsafe {
+            kernels.product_f32(Product {
+                x: self.queries.as_ptr(),
+                x_stride: self.head_dim,
+                rows: self.queries.len() / self.head_dim,
+                w: head.keys.cast::<f32>(),
+                w_stride: BLOCK,
+                pair_stride: 2 * LANES,
+                depth: self.head_dim,
+                vectors: filled.div_ceil(LANES),
+                acc: scores,
+                acc_stride: stride,
+            });
+        }
+    }
+
+    fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
+        let stride = Self::sum_stride(summed.head_dim);
+        let values = summed.values.iter().filter_map(|values| values.among(&summed.positions));
+        for part in values.flat_map(|values| values.cut(BLOCK)) {
+            let from = &weights.values[part.position..];
+            assert!(from.len() >= (weights.queries - 1) * weights.stride + part.run.len, "weights of all queries");
+            assert!(sums.len() >= weights.queries * stride, "sums of all queries");
+            let head = summed.cache.head(summed.kv_head, part.run.slot / BLOCK);
+            // SAFETY: the run lies inside one block; lengths are checked above.
+            unsafe {
+                kernels.product_f32(Product {
+                    x: from.as_ptr(),
+                    x_stride: weights.stride,
+                    rows: weights.queries,
+                    w: head.values.cast::<f32>().add(part.run.slot % BLOCK * stride),
+                    w_stride: stride,
+                    pair_stride: 2 * LANES,
+                    depth: part.run.len,
+                    vectors: stride / LANES,
+                    acc: sums.as_mut_ptr(),
+                    acc_stride: stride,
+                });
+            }
+        }
+    }
+}

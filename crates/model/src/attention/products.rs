@@ -1,0 +1,108 @@
+//! How queries meet keys, and weights values, whatever these are kept as.
+
+use std::ops::Range;
+
+use crate::kernels::Kernels;
+use crate::kv_cache::{Head, LayerCache, Run};
+
+/// Products with keys and values that are kept in one format.
+pub(super) trait Products {
+    /// Queries that share one pass over the keys: the product kernel's best height.
+    const QUERIES: usize;
+
+    /// Positions whose values are added up before they meet the sum; those of all rows begin together.
+    const POSITIONS: usize;
+
+    /// Elements between the sums of two queries.
+    fn sum_stride(head_dim: usize) -> usize;
+
+    /// Takes queries (count, head_dim) to be scored.
+    fn take(&mut self, kernels: &Kernels, queries: &[f32], head_dim: usize);
+
+    /// Adds the products of all queries with the first `filled` keys of a block, and with what is in the other places of
+    /// their vectors.
+    ///
+    /// # Safety
+    /// For each query there are scores of a block, `stride` elements apart.
+    unsafe fn score(&self, kernels: &Kernels, head: Head, filled: usize, scores: *mut f32, stride: usize);
+
+    /// Adds weighted values to the sums of the queries, in the order of positions.
+    fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]);
+}
+
+/// The values of some positions.
+pub(super) struct Summed<'a> {
+    pub(super) cache: &'a LayerCache,
+    pub(super) kv_head: usize,
+    pub(super) head_dim: usize,
+    /// Where they lie, in the order of positions.
+    pub(super) values: &'a [Located],
+    /// The first is a multiple of [`Products::POSITIONS`].
+    pub(super) positions: Range<usize>,
+}
+
+/// The weights of positions, the first one's first, for some queries.
+#[derive(Clone, Copy)]
+pub(super) struct Weights<'a> {
+    pub(super) values: &'a [f32],
+    /// Elements between those of two queries.
+    pub(super) stride: usize,
+    pub(super) queries: usize,
+}
+
+/// Positions that lie in slots side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Located {
+    /// The first of them.
+    pub(super) position: usize,
+    pub(super) run: Run,
+}
+
+impl Located {
+    /// So many positions, the first ones, in the slots of the same number.
+    pub(super) fn in_place(len: usize) -> Self {
+        Self { position: 0, run: Run { slot: 0, len } }
+    }
+
+    /// Those of them that are among `positions`.
+    pub(super) fn among(self, positions: &Range<usize>) -> Option<Self> {
+        let from = self.position.max(positions.start);
+        let len = (self.position + self.run.len).min(positions.end).checked_sub(from).filter(|&len| len > 0)?;
+        Some(Self { position: from, run: Run { slot: self.run.slot + from - self.position, len } })
+    }
+
+    /// The same, cut where `len` slots end.
+    pub(super) fn cut(self, len: usize) -> impl Iterator<Item = Self> {
+        let Self { position, run } = self;
+        let end = run.slot + run.len;
+        let starts = std::iter::successors(Some(run.slot), move |slot| Some((slot / len + 1) * len));
+        starts.take_while(move |&slot| slot < end).map(move |slot| {
+            let run_len = end.min((slot / len + 1) * len) - slot;
+            Self { position: position + slot - run.slot, run: Run { slot, len: run_len } }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn located(position: usize, slot: usize, len: usize) -> Located {
+        Located { position, run: Run { slot, len } }
+    }
+
+    #[test]
+    fn positions_are_found_again_in_the_slots_of_those_asked_for() {
+        let found = |range: Range<usize>| located(10, 70, 5).among(&range).map(|l| (l.position, l.run.slot, l.run.len));
+        assert_eq!(found(0..100), Some((10, 70, 5)));
+        assert_eq!(found(12..14), Some((12, 72, 2)));
+        assert_eq!(found(0..11), Some((10, 70, 1)));
+        assert_eq!((found(0..10), found(15..20), found(20..30)), (None, None, None));
+    }
+
+    #[test]
+    fn a_run_is_cut_where_blocks_end() {
+        let cut: Vec<_> = located(3, 60, 70).cut(64).map(|l| (l.position, l.run.slot, l.run.len)).collect();
+        assert_eq!(cut, [(3, 60, 4), (7, 64, 64), (71, 128, 2)]);
+    }
+}

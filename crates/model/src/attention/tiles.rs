@@ -1,0 +1,148 @@
+//! Products with keys and values in bf16, in the order of a matrix unit.
+//!
+//! Values are added up in groups of [`GROUP`] *positions*, from a multiple of it on, so a row's sum depends on its path
+//! alone. A group whose positions fill the slots of the same number is multiplied where it lies; of any other the values
+//! are gathered first, with zeros for positions that the row does not see.
+
+use std::ops::Range;
+
+use super::products::{Located, Products, Summed, Weights};
+use crate::kernels::{Bf16Group, BlockProduct, GROUP, Kernels, LANES, TILE_BYTES};
+use crate::kv_cache::{BLOCK, GROUPS, Gathered, Head, Tiles};
+
+/// The queries at hand, rounded, and what is worked on.
+#[derive(Default)]
+pub(super) struct TileProducts {
+    /// Groups of dimensions, those of all queries side by side.
+    queries: Vec<Bf16Group>,
+    /// How many queries there are.
+    count: usize,
+    /// Groups of positions, those of all queries side by side.
+    weights: Vec<Bf16Group>,
+    gathered: Gathered,
+}
+
+impl TileProducts {
+    /// Rounds the weights of groups of positions.
+    fn round(&mut self, kernels: &Kernels, weights: Weights<'_>, groups: Range<usize>, end: usize) {
+        self.weights.clear();
+        for group in groups {
+            let positions = group * GROUP..end.min((group + 1) * GROUP);
+            for query in 0..weights.queries {
+                let mut rounded = Bf16Group::ZERO;
+                kernels.round_to_bf16(&weights.values[query * weights.stride..][positions.clone()], &mut rounded);
+                self.weights.push(rounded);
+            }
+        }
+    }
+
+    /// Adds the values at `w` times the weights that were rounded last.
+    fn product(&self, kernels: &Kernels, values: &Values, queries: usize, sums: &mut [f32]) {
+        let stride = values.strips * LANES;
+        assert!(sums.len() >= queries * stride && self.weights.len() == queries * values.groups, "all that is read");
+        // SAFETY: `values` are valid; lengths are checked above.
+        unsafe {
+            kernels.product_bf16(BlockProduct {
+                x: self.weights.as_ptr(),
+                x_stride: queries,
+                rows: queries,
+                groups: values.groups,
+                w: values.start,
+                strip_stride: values.strip_stride,
+                strips: values.strips,
+                acc: sums.as_mut_ptr(),
+                acc_stride: stride,
+                prefetch: false,
+            });
+        }
+    }
+}
+
+/// Values as the kernel takes them: `strips` of dimensions, `strip_stride` bytes apart, each of `groups` of positions.
+struct Values {
+    start: *const u8,
+    groups: usize,
+    strips: usize,
+    strip_stride: usize,
+}
+
+/// Up to which group, from `first` on, positions fill the slots of the same number in one block; `first` if the first
+/// does not.
+fn direct(summed: &Summed<'_>, first: usize) -> usize {
+    let in_place = summed.values.iter().take_while(|values| values.run.slot == values.position);
+    let filled = in_place.last().map_or(0, |Located { position, run }| position + run.len).min(summed.positions.end);
+    let of_block = (first / GROUPS + 1) * GROUPS;
+    first.max(of_block.min(filled / GROUP))
+}
+
+impl Products for TileProducts {
+    const QUERIES: usize = 16;
+    const POSITIONS: usize = GROUP;
+
+    fn sum_stride(head_dim: usize) -> usize {
+        Tiles::value_strips(head_dim) * LANES
+    }
+
+    fn take(&mut self, kernels: &Kernels, queries: &[f32], head_dim: usize) {
+        let groups = Tiles::key_groups(head_dim);
+        self.count = queries.len() / head_dim;
+        self.queries.clear();
+        self.queries.resize(groups * self.count, Bf16Group::ZERO);
+        for (query, values) in queries.chunks_exact(head_dim).enumerate() {
+            for (group, values) in values.chunks(GROUP).enumerate() {
+                kernels.round_to_bf16(values, &mut self.queries[group * self.count + query]);
+            }
+        }
+    }
+
+    unsafe fn score(&self, kernels: &Kernels, head: Head, _: usize, scores: *mut f32, stride: usize) {
+        let groups = Tiles::key_groups(head.dim);
+        // SAFETY: a block's keys are strips of so many groups; the scores are the caller's promise.
+        unsafe {
+            kernels.product_bf16(BlockProduct {
+                x: self.queries.as_ptr(),
+                x_stride: self.count,
+                rows: self.count,
+                groups,
+                w: head.keys,
+                strip_stride: groups * TILE_BYTES,
+                strips: BLOCK / LANES,
+                acc: scores,
+                acc_stride: stride,
+                prefetch: false,
+            });
+        }
+    }
+
+    fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
+        let Range { start, end } = summed.positions;
+        let (strips, mut group) = (Tiles::value_strips(summed.head_dim), start / GROUP);
+        while group * GROUP < end {
+            let to = direct(summed, group);
+            let values = if to > group {
+                let head = summed.cache.head(summed.kv_head, group / GROUPS);
+                let start = head.values.cast_const().wrapping_add(group % GROUPS * TILE_BYTES);
+                Values { start, groups: to - group, strips, strip_stride: GROUPS * TILE_BYTES }
+            } else {
+                gather(&mut self.gathered, summed, group);
+                Values { start: self.gathered.as_ptr(), groups: 1, strips, strip_stride: TILE_BYTES }
+            };
+            let next = to.max(group + 1);
+            self.round(kernels, weights, group..next, end);
+            self.product(kernels, &values, weights.queries, sums);
+            group = next;
+        }
+    }
+}
+
+/// Gathers the values of a group of positions.
+fn gather(gathered: &mut Gathered, summed: &Summed<'_>, group: usize) {
+    gathered.clear(summed.head_dim);
+    let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
+    let parts = summed.values.iter().filter_map(|values| values.among(&positions));
+    for part in parts.flat_map(|values| values.cut(BLOCK)) {
+        let head = summed.cache.head(summed.kv_head, part.run.slot / BLOCK);
+        // SAFETY: rows of one block, which nobody writes while a layer attends.
+        unsafe { gathered.take(head, part.run.slot % BLOCK, part.position - positions.start, part.run.len) };
+    }
+}

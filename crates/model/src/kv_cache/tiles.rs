@@ -1,0 +1,184 @@
+//! Keys and values in bf16, in blocks as [`crate::kernels`] multiplies them (see there): for queries the positions are
+//! outputs and the dimensions inputs, for weights the dimensions are outputs and the positions inputs.
+
+use super::block::BLOCK;
+use super::layout::{Head, Layout, Place};
+use crate::kernels::{GROUP, LANES, TILE_BYTES, place_in_tile, round_to_bf16};
+
+/// bf16 each.
+pub(crate) struct Tiles;
+
+/// Elements of a tile.
+const TILE: usize = TILE_BYTES / size_of::<u16>();
+
+/// Tiles of [`GROUP`] positions in a block.
+pub(crate) const GROUPS: usize = BLOCK / GROUP;
+
+/// A matrix unit takes strips of outputs in fours.
+const STRIPS_AT_ONCE: usize = 4;
+
+impl Tiles {
+    /// Strips of a block's values: the dimensions in vectors, in whole fours.
+    pub(crate) fn value_strips(head_dim: usize) -> usize {
+        head_dim.div_ceil(LANES).next_multiple_of(STRIPS_AT_ONCE)
+    }
+
+    /// Tiles of one strip of keys, each for [`GROUP`] dimensions.
+    pub(crate) fn key_groups(head_dim: usize) -> usize {
+        head_dim.div_ceil(GROUP)
+    }
+}
+
+/// Which of a block's keys is that of a row for a dimension.
+fn key_at(row: usize, d: usize, groups: usize) -> usize {
+    (row / LANES * groups + d / GROUP) * TILE + place_in_tile(row % LANES, d % GROUP)
+}
+
+/// Which of a block's values is that of a row for a dimension.
+fn value_at(row: usize, d: usize) -> usize {
+    (d / LANES * GROUPS + row / GROUP) * TILE + place_in_tile(d % LANES, row % GROUP)
+}
+
+impl Layout for Tiles {
+    fn key_bytes(head_dim: usize) -> usize {
+        BLOCK / LANES * Self::key_groups(head_dim) * TILE_BYTES
+    }
+
+    fn value_bytes(head_dim: usize) -> usize {
+        Self::value_strips(head_dim) * GROUPS * TILE_BYTES
+    }
+
+    unsafe fn store(head: Head, row: usize, key: &[f32], value: &[f32]) {
+        let (keys, values, groups) = (head.keys.cast::<u16>(), head.values.cast::<u16>(), Self::key_groups(head.dim));
+        // SAFETY: the places of a row's dimensions lie inside the block.
+        unsafe {
+            key.iter().enumerate().for_each(|(d, k)| *keys.add(key_at(row, d, groups)) = round_to_bf16(*k));
+            value.iter().enumerate().for_each(|(d, v)| *values.add(value_at(row, d)) = round_to_bf16(*v));
+        }
+    }
+
+    unsafe fn copy(from: Place, to: Place, rows: usize) {
+        let (dim, groups) = (from.head.dim, Self::key_groups(from.head.dim));
+        let elements = |Head { keys, values, .. }: Head| (keys.cast::<u16>(), values.cast::<u16>());
+        let ((from_keys, from_values), (to_keys, to_values)) = (elements(from.head), elements(to.head));
+        for (i, j) in (0..rows).map(|row| (from.row + row, to.row + row)) {
+            for d in 0..dim {
+                // SAFETY: as above.
+                unsafe {
+                    *to_keys.add(key_at(j, d, groups)) = *from_keys.add(key_at(i, d, groups));
+                    *to_values.add(value_at(j, d)) = *from_values.add(value_at(i, d));
+                }
+            }
+        }
+    }
+}
+
+/// Values of up to [`GROUP`] positions from anywhere, as the tiles of one group: those that are not given are zeros.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    tiles: Vec<Zeroed>,
+}
+
+/// The tile of a strip.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Zeroed([u16; TILE]);
+
+impl Gathered {
+    /// No values yet, of heads of so many dimensions.
+    pub(crate) fn clear(&mut self, head_dim: usize) {
+        self.tiles.clear();
+        self.tiles.resize(Tiles::value_strips(head_dim), Zeroed([0; TILE]));
+    }
+
+    /// Takes the values of `count` rows of a block as positions `input` of the group and after it.
+    ///
+    /// # Safety
+    /// The head's memory is valid, the rows are inside the block, and nobody writes them.
+    pub(crate) unsafe fn take(&mut self, head: Head, row: usize, input: usize, count: usize) {
+        let values = head.values.cast_const().cast::<u16>();
+        for i in 0..count {
+            for d in 0..head.dim {
+                // SAFETY: the caller's promise.
+                let value = unsafe { *values.add(value_at(row + i, d)) };
+                self.tiles[d / LANES].0[place_in_tile(d % LANES, input + i)] = value;
+            }
+        }
+    }
+
+    /// The tiles, strip after strip.
+    pub(crate) fn as_ptr(&self) -> *const u8 {
+        self.tiles.as_ptr().cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIM: usize = 70;
+
+    /// A head's memory, and what was stored in each row: numbers that bf16 holds.
+    struct Block {
+        keys: Vec<u16>,
+        values: Vec<u16>,
+    }
+
+    impl Block {
+        fn new() -> Self {
+            let zeros = |bytes: usize| vec![0; bytes / size_of::<u16>()];
+            Self { keys: zeros(Tiles::key_bytes(DIM)), values: zeros(Tiles::value_bytes(DIM)) }
+        }
+
+        fn head(&mut self) -> Head {
+            Head { keys: self.keys.as_mut_ptr().cast(), values: self.values.as_mut_ptr().cast(), dim: DIM }
+        }
+
+        fn store(&mut self, row: usize, tag: f32) {
+            let key: Vec<f32> = (0..DIM).map(|d| tag + d as f32).collect();
+            let value: Vec<f32> = key.iter().map(|k| -k).collect();
+            // SAFETY: the memory is as long as it has to be, and this thread's alone.
+            unsafe { Tiles::store(self.head(), row, &key, &value) };
+        }
+
+        /// The tag of a row, which all of it tells.
+        fn tag(&self, row: usize) -> f32 {
+            let number = |bits: u16| half::bf16::from_bits(bits).to_f32();
+            let key = |d| number(self.keys[key_at(row, d, Tiles::key_groups(DIM))]) - d as f32;
+            let value = |d| -number(self.values[value_at(row, d)]) - d as f32;
+            let tag = key(0);
+            assert!((0..DIM).all(|d| key(d) == tag && value(d) == tag), "row {row}");
+            tag
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_place_of_its_own_and_can_be_moved() {
+        let (mut block, mut other) = (Block::new(), Block::new());
+        (0..BLOCK).for_each(|row| block.store(row, row as f32));
+        assert!((0..BLOCK).all(|row| block.tag(row) == row as f32));
+        let (from, to) = (Place { head: block.head(), row: 20 }, Place { head: other.head(), row: 30 });
+        // SAFETY: rows inside the blocks, on one thread.
+        unsafe { Tiles::copy(from, to, 34) };
+        assert!((30..BLOCK).all(|row| other.tag(row) == row as f32 - 10.0));
+    }
+
+    #[test]
+    fn what_is_gathered_is_what_lies_in_place_and_zeros_beside_it() {
+        let mut block = Block::new();
+        (0..BLOCK).for_each(|row| block.store(row, 1.0 + row as f32));
+        let mut gathered = Gathered::default();
+        gathered.clear(DIM);
+        // SAFETY: as above.
+        unsafe {
+            gathered.take(block.head(), 33, 0, 3);
+            gathered.take(block.head(), 7, 3, 1);
+        }
+        for (input, row) in [(0, Some(33)), (2, Some(35)), (3, Some(7)), (4, None)] {
+            for d in 0..DIM {
+                let found = gathered.tiles[d / LANES].0[place_in_tile(d % LANES, input)];
+                assert_eq!(found, row.map_or(0, |row| block.values[value_at(row, d)]));
+            }
+        }
+    }
+}
