@@ -80,6 +80,7 @@ thread_local! {
 struct Scratch {
     gathered: Vec<f32>,
     scores: Vec<f32>,
+    totals: Vec<f32>,
     sums: Vec<f32>,
     floats: FloatProducts,
     tiles: TileProducts,
@@ -96,9 +97,9 @@ impl Task<'_> {
     /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
     pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, emit: impl FnMut(usize, usize, &[f32])) {
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { gathered, scores, sums, floats, tiles } = scratch;
+            let Scratch { gathered, scores, totals, sums, floats, tiles } = scratch;
             let heads = Heads::new(self, kernels, shape);
-            let buffers = &mut Buffers { gathered, scores, sums };
+            let buffers = &mut Buffers { gathered, scores, totals, sums };
             match self.context.cache.format() {
                 KvFormat::Floats => heads.attend(floats, buffers, emit),
                 KvFormat::Tiles => heads.attend(tiles, buffers, emit),
@@ -107,10 +108,11 @@ impl Task<'_> {
     }
 }
 
-/// Queries side by side, their scores or weights, and the sums of values.
+/// Queries side by side, their scores or weights, the sums of these, and those of values.
 struct Buffers<'a> {
     gathered: &'a mut Vec<f32>,
     scores: &'a mut Vec<f32>,
+    totals: &'a mut Vec<f32>,
     sums: &'a mut Vec<f32>,
 }
 
@@ -144,10 +146,12 @@ impl<'a> Heads<'a> {
         let scores = zeros(buffers.scores, self.count() * self.stride);
         let sums = zeros(buffers.sums, self.count() * sum_stride);
         self.score(products, scores);
-        self.weigh(scores);
+        self.weigh(scores, buffers.totals);
         self.sum(products, scores, sums);
-        for (q, sum) in sums.chunks_exact(sum_stride).enumerate() {
-            emit(q / group, self.task.kv_head * group + q % group, &sum[..dim]);
+        for (q, (sum, total)) in sums.chunks_exact_mut(sum_stride).zip(&*buffers.totals).enumerate() {
+            let mean = &mut sum[..dim];
+            self.kernels.scale(mean, 1.0 / total);
+            emit(q / group, self.task.kv_head * group + q % group, mean);
         }
     }
 
@@ -218,9 +222,10 @@ impl<'a> Heads<'a> {
         (states, self.tokens_at - states)
     }
 
-    /// Turns each query's scores into weights that sum to one, indexed by *position*: unseen positions weigh nothing,
-    /// and the scores of the row's own path follow the shared ones.
-    fn weigh(&self, scores: &mut [f32]) {
+    /// Turns each query's scores into weights, the greatest being one, indexed by *position*: unseen positions weigh
+    /// nothing, and the scores of the row's own path follow the shared ones. `totals` (count) are the sums of weights.
+    fn weigh(&self, scores: &mut [f32], totals: &mut Vec<f32>) {
+        totals.clear();
         let (shared, group) = (self.task.context.shared, self.shape.group());
         for (q, scores) in scores.chunks_exact_mut(self.stride).enumerate() {
             let path = &self.paths()[q / group];
@@ -233,16 +238,16 @@ impl<'a> Heads<'a> {
             }
             let first = self.first_seen(path);
             tokens[..first].fill(0.0);
-            if states.is_empty() {
-                self.soften(&mut tokens[first..end]);
+            totals.push(if states.is_empty() {
+                self.kernels.softmax_terms(&mut tokens[first..end])
             } else {
-                self.weigh_with_states(scores, first..end);
-            }
+                self.weigh_with_states(scores, first..end)
+            });
         }
     }
 
     /// The same for a query that sees these positions by their tokens, and the states beside them.
-    fn weigh_with_states(&self, scores: &mut [f32], seen: Range<usize>) {
+    fn weigh_with_states(&self, scores: &mut [f32], seen: Range<usize>) -> f32 {
         let (states, states_at) = self.beside();
         scores.copy_within(..states, states_at);
         let unseen = seen.start.min(states);
@@ -250,14 +255,9 @@ impl<'a> Heads<'a> {
         // Between the two only a window leaves a gap.
         let gap = self.tokens_at..self.tokens_at + seen.start;
         scores[gap.clone()].fill(f32::NEG_INFINITY);
-        self.soften(&mut scores[states_at + unseen..self.tokens_at + seen.end]);
+        let total = self.kernels.softmax_terms(&mut scores[states_at + unseen..self.tokens_at + seen.end]);
         scores[gap].fill(0.0);
-    }
-
-    /// Turns scores into weights that sum to one.
-    fn soften(&self, scores: &mut [f32]) {
-        let total = self.kernels.softmax_terms(scores);
-        self.kernels.scale(scores, 1.0 / total);
+        total
     }
 
     /// Adds up values: those of states, then those of tokens; first those that all rows see in the same slots.

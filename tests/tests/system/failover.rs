@@ -6,10 +6,11 @@ use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
 use espalier_gateway::{Config, Gateway, serve};
 use espalier_local::{ANY_PORT, Plan, Role, System};
+use espalier_model::Arithmetic;
 use espalier_proto::GenerationRequest;
 use espalier_service_kit::{Bytes, bind};
 use espalier_speculation::{Penalties, Shaping};
-use espalier_tests::{Proxy, address, answer, client, model, plan, prompts, request, sampling, socket, start};
+use espalier_tests::{Proxy, address, answer, client, model, plan, plan_in, prompts, request, sampling, socket, start};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
@@ -126,15 +127,18 @@ async fn a_second_drafter_takes_over_in_mid_stream_and_changes_no_token() {
 
 #[tokio::test]
 async fn a_verifier_that_restarts_in_mid_stream_changes_no_token() {
-    let system = start(&["medium"], None, 2).await;
-    for temperature in [0.0, 0.8] {
-        let mut fragile = Fragile::around(&system, 1).await;
-        let (prompt, _) = prompts("medium").remove(3);
-        let whole = answer(&client(&system), ask(&prompt, temperature)).await;
-        let found = fragile.ask_and_lose(ask(&prompt, temperature), 10, restart_verifier).await;
-        assert_eq!(found.ids(), whole.ids());
+    for arithmetic in Arithmetic::ALL {
+        let plan = plan_in(arithmetic, plan(&["medium"], None, 2));
+        let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
+        for temperature in [0.0, 0.8] {
+            let mut fragile = Fragile::around(&system, 1).await;
+            let (prompt, _) = prompts("medium").remove(3);
+            let whole = answer(&client(&system), ask(&prompt, temperature)).await;
+            let found = fragile.ask_and_lose(ask(&prompt, temperature), 10, restart_verifier).await;
+            assert_eq!(found.ids(), whole.ids(), "{arithmetic}, temperature {temperature}");
+        }
+        system.stop().await.unwrap();
     }
-    system.stop().await.unwrap();
 }
 
 /// A system whose drafter reads the target's hidden states.
