@@ -35,7 +35,7 @@ impl EightBits {
 }
 
 impl FourBits {
-    /// The elements, as [`TensorType::to_f32`] has them, but for the sign of zeros.
+    /// The elements, as [`TensorType::to_f32`] has them if all is finite, but for the sign of zeros.
     pub fn to_f32(&self) -> [f32; GROUP] {
         self.quants.map(|quant| f32::from(quant) * self.scale + self.smallest)
     }
