@@ -1,6 +1,6 @@
 //! The decoder on the CPU: packed weights, tree attention, one forward pass over rows of many sequences.
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::attention::AttentionShape;
 use crate::config::{Activation, ModelConfig, Norm, NormKind};
 use crate::error::{ModelError, Result};
@@ -19,17 +19,6 @@ pub struct LoadOptions {
     pub format: WeightFormat,
     /// What they are multiplied in.
     pub arithmetic: Arithmetic,
-}
-
-/// How packed matrices are held in memory. Arithmetic is in f32 whatever the format, so the results of a bf16
-/// checkpoint are the same bits in both; a step reads half the bytes in the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WeightFormat {
-    /// bf16 stays bf16, anything else becomes f32.
-    #[default]
-    Stored,
-    /// f32.
-    F32,
 }
 
 /// A model ready to run: immutable, shared by any number of [`Workspace`](crate::Workspace)s.

@@ -50,11 +50,11 @@ mod team;
 mod weights;
 mod workspace;
 
-pub use arithmetic::{Arithmetic, UnknownArithmetic};
+pub use arithmetic::{Arithmetic, UnknownArithmetic, WeightFormat};
 pub use checkpoint::Checkpoint;
 pub use compute::{Compute, ComputeConflict, Quantize, UnknownQuantize};
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
-pub use decoder::{Decoder, LoadOptions, WeightFormat};
+pub use decoder::{Decoder, LoadOptions};
 pub use draft::{DraftConfig, DraftFault, DraftFolder, DraftKind, DraftModel, TargetCard};
 pub use error::{ModelError, Result};
 pub use espalier_gguf::{TensorType, model_name};

@@ -58,7 +58,7 @@ impl Decoder {
         options: &LoadOptions,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        let mut packer = Packer::new(options);
+        let mut packer = Packer::new(options.arithmetic, options.format);
         let (embedding, head) = ends(&mut packer, raw)?;
         let mut layers = Vec::with_capacity(raw.layers());
         for i in 0..raw.layers() {
@@ -170,8 +170,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::arithmetic::Arithmetic;
-    use crate::decoder::WeightFormat;
+    use crate::arithmetic::{Arithmetic, WeightFormat};
     use crate::rows::{Depth, Logits, Row, Segment};
     use crate::workspace::Workspace;
 

@@ -37,7 +37,7 @@ impl Decoder {
     pub fn memory(config: &ModelConfig, options: &LoadOptions) -> Result<usize> {
         let config = ModelConfig { layers: options.layers.unwrap_or(config.layers), ..config.clone() };
         let embedding = config.vocab * config.hidden;
-        let mut packer = Packer::new(options);
+        let mut packer = Packer::new(options.arithmetic, options.format);
         let names = Names::of(config.family);
         let mut packed = 0;
         for tensor in inventory(&config, names) {

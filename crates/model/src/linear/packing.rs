@@ -9,8 +9,7 @@ use super::layout::{PAIR, PANEL};
 use super::matrix::{Linear, Panels};
 use super::stored_rows::StoredRows;
 use crate::arena::{Arena, Number, Slab};
-use crate::arithmetic::Arithmetic;
-use crate::decoder::{LoadOptions, WeightFormat};
+use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::disjoint::Disjoint;
 use crate::error::ModelError;
 use crate::kernels::interleave;
@@ -26,9 +25,9 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    pub(crate) fn new(options: &LoadOptions) -> Self {
+    pub(crate) fn new(arithmetic: Arithmetic, format: WeightFormat) -> Self {
         let pool = Pool::new(available_parallelism().map_or(1, usize::from));
-        Self { arena: Arena::default(), arithmetic: options.arithmetic, format: options.format, pool }
+        Self { arena: Arena::default(), arithmetic, format, pool }
     }
 
     /// Packs one matrix (out, in).
@@ -127,7 +126,7 @@ mod tests {
             let [first, second] = [1.0, -1.0].map(|sign| matrix(kind, [67, inputs], sign));
             let expected = [&first, &second].map(|matrix| matrix.to_tensor().unwrap().to_vec2::<f32>().unwrap());
             for format in [WeightFormat::Stored, WeightFormat::F32] {
-                let mut packer = Packer::new(&LoadOptions { format, ..LoadOptions::default() });
+                let mut packer = Packer::new(Arithmetic::F32, format);
                 assert_eq!(rows(&packer.stack(&[&first, &second]).unwrap()), expected.concat());
                 let pair = packer.pair(&first, &second).unwrap();
                 let bytes = if kind == BF16 && format == WeightFormat::Stored { 2 } else { 4 };

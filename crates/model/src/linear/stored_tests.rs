@@ -8,8 +8,7 @@ use proptest::prelude::*;
 
 use super::matrix::{Linear, Panels};
 use super::packing::Packer;
-use crate::arithmetic::Arithmetic;
-use crate::decoder::LoadOptions;
+use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::kernels::round_to_bf16;
 use crate::raw_matrix::RawMatrix;
 
@@ -37,7 +36,7 @@ fn random(kind: TensorType, seed: u32) -> RawMatrix {
 }
 
 fn pack(arithmetic: Arithmetic, weights: &[&RawMatrix]) -> Linear {
-    Packer::new(&LoadOptions { arithmetic, ..LoadOptions::default() }).stack(weights).unwrap()
+    Packer::new(arithmetic, WeightFormat::Stored).stack(weights).unwrap()
 }
 
 /// The weights of a packed layer, output after output.

@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use super::matrix::Linear;
 use super::packing::Packer;
 use super::{Compute, Rounded};
-use crate::arithmetic::Arithmetic;
-use crate::decoder::LoadOptions;
+use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::kernels::{GROUP, Kernels, LARGEST};
 use crate::pool::Pool;
 use crate::raw_matrix::RawMatrix;
@@ -34,8 +33,7 @@ fn noise(len: usize, seed: u32) -> Vec<f32> {
 }
 
 fn packed(arithmetic: Arithmetic, Sizes { inputs, outputs }: Sizes, weights: &[f32]) -> Linear {
-    let options = LoadOptions { arithmetic, ..LoadOptions::default() };
-    Packer::new(&options).pack(&RawMatrix::of_f32(weights, [outputs, inputs])).unwrap()
+    Packer::new(arithmetic, WeightFormat::Stored).pack(&RawMatrix::of_f32(weights, [outputs, inputs])).unwrap()
 }
 
 fn forward(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {
