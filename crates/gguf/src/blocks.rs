@@ -1,72 +1,61 @@
-//! From blocks to floats. One function for each type of block says how its bytes lie.
+//! From blocks to floats. One function for each type of block says how its bytes lie; [`groups`](crate::groups) has
+//! others.
 //!
 //! Arithmetic is that of ggml, operation by operation, so the floats are the same bits.
 
 use half::{bf16, f16};
 
+use crate::groups::{GROUP, KGroup, half, k_groups, k_head};
 use crate::tensor_type::TensorType;
 
-/// The elements of whole blocks.
-pub(crate) fn to_f32(kind: TensorType, bytes: &[u8]) -> Vec<f32> {
-    match kind {
-        TensorType::F32 => floats(bytes, f32::from_le_bytes),
-        TensorType::F16 => floats(bytes, |element| f16::from_le_bytes(element).to_f32()),
-        TensorType::BF16 => floats(bytes, |element| bf16::from_le_bytes(element).to_f32()),
-        TensorType::Q4_0 => blocks(kind, bytes, q4_0),
-        TensorType::Q4_1 => blocks(kind, bytes, q4_1),
-        TensorType::Q5_0 => blocks(kind, bytes, q5_0),
-        TensorType::Q5_1 => blocks(kind, bytes, q5_1),
-        TensorType::Q8_0 => blocks(kind, bytes, q8_0),
-        TensorType::Q4_K => blocks(kind, bytes, q4_k),
-        TensorType::Q5_K => blocks(kind, bytes, q5_k),
-        TensorType::Q6_K => blocks(kind, bytes, q6_k),
+impl TensorType {
+    /// The elements of whole blocks: as many as there are, and as there is room for.
+    pub fn to_f32(self, blocks: &[u8], elements: &mut [f32]) {
+        match self {
+            Self::F32 => each(blocks, elements, |bytes, [element]| *element = f32::from_le_bytes(*bytes)),
+            Self::F16 => each(blocks, elements, |bytes, [element]| *element = f16::from_le_bytes(*bytes).to_f32()),
+            Self::BF16 => each(blocks, elements, |bytes, [element]| *element = bf16::from_le_bytes(*bytes).to_f32()),
+            Self::Q5_0 => each(blocks, elements, q5_0),
+            Self::Q5_1 => each(blocks, elements, q5_1),
+            Self::Q5_K => each(blocks, elements, q5_k),
+            Self::Q6_K => each(blocks, elements, q6_k),
+            Self::Q8_0 => {
+                let mut room = elements.as_chunks_mut().0.iter_mut();
+                self.eight_bits(blocks, |group| put(room.next(), group.to_f32()));
+            }
+            // Not by way of the smallest: zeros have the sign of the scale.
+            Self::Q4_0 => {
+                let mut room = elements.as_chunks_mut().0.iter_mut();
+                let element = |scale: f32| move |quant: u8| (f32::from(quant) - 8.0) * scale;
+                self.four_bits(blocks, |group| put(room.next(), group.quants.map(element(group.scale))));
+            }
+            Self::Q4_1 | Self::Q4_K => {
+                let mut room = elements.as_chunks_mut().0.iter_mut();
+                self.four_bits(blocks, |group| put(room.next(), group.to_f32()));
+            }
+        }
     }
 }
 
-fn floats<const N: usize>(bytes: &[u8], from: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-    let (elements, _) = bytes.as_chunks();
-    elements.iter().copied().map(from).collect()
+/// Blocks of `BYTES` bytes with `N` elements each.
+fn each<const BYTES: usize, const N: usize>(
+    blocks: &[u8],
+    elements: &mut [f32],
+    block: impl Fn(&[u8; BYTES], &mut [f32; N]),
+) {
+    blocks.as_chunks().0.iter().zip(elements.as_chunks_mut().0).for_each(|(bytes, elements)| block(bytes, elements));
 }
 
-/// Blocks of `N` bytes, each of which adds its elements to those before.
-fn blocks<const N: usize>(kind: TensorType, bytes: &[u8], add: impl Fn(&[u8; N], &mut Vec<f32>)) -> Vec<f32> {
-    let (blocks, _) = bytes.as_chunks();
-    let mut elements = Vec::with_capacity(blocks.len().saturating_mul(kind.block_elements()));
-    blocks.iter().for_each(|block| add(block, &mut elements));
-    elements
+/// Writes a group, if there is room for it.
+fn put(room: Option<&mut [f32; GROUP]>, group: [f32; GROUP]) {
+    if let Some(room) = room {
+        *room = group;
+    }
 }
 
-fn scale(bytes: [u8; 2]) -> f32 {
-    f16::from_le_bytes(bytes).to_f32()
-}
-
-/// 18 bytes, 32 elements `d (q - 8)`.
-///
-/// | bytes | contents |
-/// |---|---|
-/// | 0..2 | `d`, f16 |
-/// | 2..18 | `q`: byte `i` has that of element `i` in its low half, that of element `i + 16` in its high half |
-fn q4_0(block: &[u8; 18], elements: &mut Vec<f32>) {
-    let [d0, d1, quants @ ..] = block;
-    let d = scale([*d0, *d1]);
-    let element = |quant: u8| (f32::from(quant) - 8.0) * d;
-    elements.extend(quants.iter().map(|pair| element(pair & 15)));
-    elements.extend(quants.iter().map(|pair| element(pair >> 4)));
-}
-
-/// 20 bytes, 32 elements `d q + m`.
-///
-/// | bytes | contents |
-/// |---|---|
-/// | 0..2 | `d`, f16 |
-/// | 2..4 | `m`, f16 |
-/// | 4..20 | `q`, as in [`q4_0`] |
-fn q4_1(block: &[u8; 20], elements: &mut Vec<f32>) {
-    let [d0, d1, m0, m1, quants @ ..] = block;
-    let (d, m) = (scale([*d0, *d1]), scale([*m0, *m1]));
-    let element = |quant: u8| f32::from(quant) * d + m;
-    elements.extend(quants.iter().map(|pair| element(pair & 15)));
-    elements.extend(quants.iter().map(|pair| element(pair >> 4)));
+/// Writes elements one after the other.
+fn write(room: &mut [f32], elements: impl Iterator<Item = f32>) {
+    room.iter_mut().zip(elements).for_each(|(room, element)| *room = element);
 }
 
 /// 22 bytes, 32 elements `d (q - 16)`.
@@ -75,10 +64,10 @@ fn q4_1(block: &[u8; 20], elements: &mut Vec<f32>) {
 /// |---|---|
 /// | 0..2 | `d`, f16 |
 /// | 2..22 | `q`: [`five_bits`] |
-fn q5_0(block: &[u8; 22], elements: &mut Vec<f32>) {
+fn q5_0(block: &[u8; 22], elements: &mut [f32; 32]) {
     let [d0, d1, quants @ ..] = block;
-    let d = scale([*d0, *d1]);
-    elements.extend(five_bits(quants).map(|quant| (f32::from(quant) - 16.0) * d));
+    let d = half([*d0, *d1]);
+    write(elements, five_bits(quants).map(|quant| (f32::from(quant) - 16.0) * d));
 }
 
 /// 24 bytes, 32 elements `d q + m`.
@@ -88,13 +77,14 @@ fn q5_0(block: &[u8; 22], elements: &mut Vec<f32>) {
 /// | 0..2 | `d`, f16 |
 /// | 2..4 | `m`, f16 |
 /// | 4..24 | `q`: [`five_bits`] |
-fn q5_1(block: &[u8; 24], elements: &mut Vec<f32>) {
+fn q5_1(block: &[u8; 24], elements: &mut [f32; 32]) {
     let [d0, d1, m0, m1, quants @ ..] = block;
-    let (d, m) = (scale([*d0, *d1]), scale([*m0, *m1]));
-    elements.extend(five_bits(quants).map(|quant| f32::from(quant) * d + m));
+    let (d, m) = (half([*d0, *d1]), half([*m0, *m1]));
+    write(elements, five_bits(quants).map(|quant| f32::from(quant) * d + m));
 }
 
-/// 32 numbers of 5 bits: bit `i` of the first four bytes is the highest of number `i`; the others lie as in [`q4_0`].
+/// 32 numbers of 5 bits: bit `i` of the first four bytes is the highest of number `i`; of the others byte `i` has the low
+/// bits of number `i` in its low half, those of number `i + 16` in its high half.
 fn five_bits(packed: &[u8; 20]) -> impl Iterator<Item = u8> {
     let [h0, h1, h2, h3, quants @ ..] = packed;
     let high = u32::from_le_bytes([*h0, *h1, *h2, *h3]);
@@ -102,70 +92,22 @@ fn five_bits(packed: &[u8; 20]) -> impl Iterator<Item = u8> {
     low.enumerate().map(move |(i, low)| low | (((high >> i) & 1) << 4) as u8)
 }
 
-/// 34 bytes, 32 elements `d q`.
-///
-/// | bytes | contents |
-/// |---|---|
-/// | 0..2 | `d`, f16 |
-/// | 2..34 | `q`, i8 each |
-fn q8_0(block: &[u8; 34], elements: &mut Vec<f32>) {
-    let [d0, d1, quants @ ..] = block;
-    let d = scale([*d0, *d1]);
-    elements.extend(quants.iter().map(|quant| f32::from(quant.cast_signed()) * d));
-}
-
-/// 144 bytes, 256 elements in 8 groups of 32, `(d s) q - m t`, with a scale `s` and a minimum `t` for each group.
-///
-/// | bytes | contents |
-/// |---|---|
-/// | 0..2 | `d`, f16 |
-/// | 2..4 | `m`, f16 |
-/// | 4..16 | 8 pairs `s`, `t` of 6 bits each: [`q4_k_groups`] |
-/// | 16..144 | `q`: 32 bytes for each two groups; low halves are of the first, high halves of the second |
-fn q4_k(block: &[u8; 144], elements: &mut Vec<f32>) {
-    let &[d0, d1, m0, m1, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, ref quants @ ..] = block;
-    let (d, m) = (scale([d0, d1]), scale([m0, m1]));
-    let groups = q4_k_groups([[a0, b0, c0], [a1, b1, c1], [a2, b2, c2], [a3, b3, c3]]);
-    let halves = quants.as_chunks::<32>().0.iter().flat_map(|pairs| [(pairs, 0), (pairs, 4)]);
-    for (group, (pairs, shift)) in groups.zip(halves) {
-        let (factor, minimum) = (d * f32::from(group.scale), m * f32::from(group.minimum));
-        elements.extend(pairs.iter().map(|pair| factor * f32::from((pair >> shift) & 15) - minimum));
-    }
-}
-
 /// 176 bytes, 256 elements in 8 groups of 32, `(d s) q - m t`, with a scale `s` and a minimum `t` for each group.
 ///
 /// | bytes | contents |
 /// |---|---|
-/// | 0..16 | `d`, `m`, `s` and `t`, as in [`q4_k`] |
+/// | 0..16 | `d`, `m`, `s` and `t`: [`k_groups`] |
 /// | 16..48 | bit `g` of byte `i` is the highest of `q` of element `i` of group `g` |
-/// | 48..176 | the low 4 bits of `q`, as in [`q4_k`] |
-fn q5_k(block: &[u8; 176], elements: &mut Vec<f32>) {
-    let &[d0, d1, m0, m1, a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3, ref quants @ ..] = block;
-    let (d, m) = (scale([d0, d1]), scale([m0, m1]));
-    let groups = q4_k_groups([[a0, b0, c0], [a1, b1, c1], [a2, b2, c2], [a3, b3, c3]]);
-    let (high, low) = quants.split_at(32);
-    let halves = low.as_chunks::<32>().0.iter().flat_map(|pairs| [(pairs, 0), (pairs, 4)]);
-    for (at, (group, (pairs, shift))) in groups.zip(halves).enumerate() {
-        let (factor, minimum) = (d * f32::from(group.scale), m * f32::from(group.minimum));
+/// | 48..176 | the low 4 bits of `q`: 32 bytes for each two groups; low halves are of the first, high halves of the second |
+fn q5_k(block: &[u8; 176], elements: &mut [f32; 256]) {
+    let (head, quants) = k_head(block);
+    let (high, low) = quants.split_at(GROUP);
+    let halves = low.as_chunks::<GROUP>().0.iter().flat_map(|pairs| [(pairs, 0), (pairs, 4)]);
+    let room = elements.as_chunks_mut::<GROUP>().0;
+    for (at, ((KGroup { scale, minimum }, (pairs, shift)), room)) in k_groups(head).zip(halves).zip(room).enumerate() {
         let quants = pairs.iter().zip(high).map(|(pair, high)| ((pair >> shift) & 15) | (((high >> at) & 1) << 4));
-        elements.extend(quants.map(|quant| factor * f32::from(quant) - minimum));
+        write(room, quants.map(|quant| scale * f32::from(quant) - minimum));
     }
-}
-
-/// Scale and minimum of a group, 6 bits each.
-struct Group {
-    scale: u8,
-    minimum: u8,
-}
-
-/// The 8 groups of 12 bytes `aaaa bbbb cccc`, given as 4 times `a`, `b`, `c`. Each has two groups, the second one 4
-/// after the first: the low 6 bits of `a` and `b` are scale and minimum of the first; for the second the halves of `c`
-/// are the low 4 bits, and the high 2 bits of `a` and `b` the rest.
-fn q4_k_groups(packed: [[u8; 3]; 4]) -> impl Iterator<Item = Group> {
-    let early = packed.map(|[a, b, _]| Group { scale: a & 63, minimum: b & 63 });
-    let late = packed.map(|[a, b, c]| Group { scale: (c & 15) | ((a >> 6) << 4), minimum: (c >> 4) | ((b >> 6) << 4) });
-    early.into_iter().chain(late)
 }
 
 /// 210 bytes, 256 elements in 16 groups of 16, `(d s) (q - 32)`, with a scale `s` for each group.
@@ -176,16 +118,19 @@ fn q4_k_groups(packed: [[u8; 3]; 4]) -> impl Iterator<Item = Group> {
 /// | 128..192 | the high 2 bits of `q`, 32 bytes for each 128 elements |
 /// | 192..208 | `s`, i8 each |
 /// | 208..210 | `d`, f16 |
-fn q6_k(block: &[u8; 210], elements: &mut Vec<f32>) {
+fn q6_k(block: &[u8; 210], elements: &mut [f32; 256]) {
     let [quants @ .., d0, d1] = block;
-    let d = scale([*d0, *d1]);
+    let d = half([*d0, *d1]);
     let (low, high, scales) = (&quants[..128], &quants[128..192], &quants[192..]);
     let halves = low.as_chunks().0.iter().zip(high.as_chunks().0).zip(scales.as_chunks().0);
-    halves.for_each(|((low, high), scales)| q6_k_half(d, &Half { low, high, scales }, elements));
+    for (((low, high), scales), room) in halves.zip(elements.as_chunks_mut().0) {
+        q6_k_half(&Half { d, low, high, scales }, room);
+    }
 }
 
 /// Half a block of [`q6_k`].
 struct Half<'a> {
+    d: f32,
     low: &'a [u8; 64],
     high: &'a [u8; 32],
     scales: &'a [u8; 8],
@@ -194,16 +139,16 @@ struct Half<'a> {
 /// 128 elements in 4 quarters of 32. The low bits of the quarters are the low halves of the first 32 bytes, those of
 /// the second 32, the high halves of the first, and those of the second; the high bits are, in each byte, those of
 /// quarter 0 in the lowest two bits, those of quarter 3 in the highest.
-fn q6_k_half(d: f32, half: &Half<'_>, elements: &mut Vec<f32>) {
-    let (first, second) = (&half.low[..32], &half.low[32..]);
-    let quarters = [(first, 0), (second, 0), (first, 4), (second, 4)];
-    let scales = half.scales.as_chunks::<2>().0;
-    for (((low, low_shift), high_shift), scales) in quarters.into_iter().zip([0, 2, 4, 6]).zip(scales) {
-        let quants = low.iter().zip(half.high).map(|(low, high)| {
-            let quant = ((low >> low_shift) & 15) | (((high >> high_shift) & 3) << 4);
-            f32::from(quant) - 32.0
-        });
-        let scales = scales.iter().flat_map(|scale| [f32::from(scale.cast_signed()); 16]);
-        elements.extend(quants.zip(scales).map(|(quant, scale)| d * scale * quant));
+fn q6_k_half(half: &Half<'_>, elements: &mut [f32; 128]) {
+    let (first, second) = half.low.split_at(32);
+    let quarters = [(first, 0, 0), (second, 0, 2), (first, 4, 4), (second, 4, 6)];
+    let rooms = elements.as_chunks_mut::<32>().0.iter_mut().zip(half.scales.as_chunks::<2>().0);
+    for ((low, low_shift, high_shift), (room, scales)) in quarters.into_iter().zip(rooms) {
+        let quant = |(low, high): (&u8, &u8)| ((low >> low_shift) & 15) | (((high >> high_shift) & 3) << 4);
+        let pieces = room.as_chunks_mut::<16>().0.iter_mut().zip(low.chunks(16)).zip(half.high.chunks(16));
+        for (((room, low), high), scale) in pieces.zip(scales) {
+            let factor = half.d * f32::from(scale.cast_signed());
+            write(room, low.iter().zip(high).map(|pair| factor * (f32::from(quant(pair)) - 32.0)));
+        }
     }
 }

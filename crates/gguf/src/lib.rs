@@ -2,7 +2,8 @@
 //!
 //! [`Gguf::parse`] reads the header of a file that lies in memory, mostly because it is mapped there, and believes
 //! nothing of it: counts, lengths, offsets and shapes are checked against limits and against the bytes that are there
-//! before anything is made of them. [`Metadata`] answers by key and type. [`Tensor::to_f32`] undoes the quantisation.
+//! before anything is made of them. [`Metadata`] answers by key and type. [`Tensor::to_f32`] undoes the
+//! quantisation; [`TensorType::to_f32`] does so for some blocks, and [`TensorType::four_bits`] leaves what they hold as it is.
 //! [`GgufFile`] maps a file for it, and [`find`] says which one a path stands for. [`GgufWriter`] writes a file.
 //!
 //! Versions 2 and 3 are read, little-endian. All integers of the format are; a file lies as follows:
@@ -25,6 +26,7 @@ mod encode;
 mod error;
 mod file;
 mod find;
+mod groups;
 mod layout;
 mod limits;
 mod listing;
@@ -39,6 +41,7 @@ mod writer;
 pub use error::{GgufError, Result};
 pub use file::Gguf;
 pub use find::{find, model_name};
+pub use groups::{EightBits, FourBits};
 pub use limits::{
     ALIGNMENT_MAX, ARRAY_LENGTH_MAX, DIMENSIONS_MAX, ELEMENTS_MAX, KEY_BYTES_MAX, METADATA_MAX, NAME_BYTES_MAX,
     STRING_BYTES_MAX, TENSORS_MAX,

@@ -90,3 +90,10 @@ impl GgufFile {
         self.header.tensor(&self.map, name).ok()
     }
 }
+
+impl AsRef<[u8]> for GgufFile {
+    /// All its bytes, which [`TensorInfo::range`](crate::TensorInfo::range) counts.
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
+}

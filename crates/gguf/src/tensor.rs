@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use crate::blocks;
 use crate::tensor_type::TensorType;
 
 /// What is known of a tensor.
@@ -50,6 +49,9 @@ impl<'a> Tensor<'a> {
 
     /// Its elements, the fastest dimension last.
     pub fn to_f32(&self) -> Vec<f32> {
-        blocks::to_f32(self.info.kind, self.bytes)
+        let kind = self.info.kind;
+        let mut elements = vec![0.0; (self.bytes.len() / kind.block_bytes()).saturating_mul(kind.block_elements())];
+        kind.to_f32(self.bytes, &mut elements);
+        elements
     }
 }

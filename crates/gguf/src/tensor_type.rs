@@ -95,6 +95,11 @@ impl TensorType {
             Self::Q6_K => 210,
         }
     }
+
+    /// Bytes of so many elements, which fill whole blocks.
+    pub fn bytes_of(self, elements: usize) -> usize {
+        (elements / self.block_elements()).saturating_mul(self.block_bytes())
+    }
 }
 
 impl fmt::Display for TensorType {

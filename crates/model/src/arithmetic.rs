@@ -36,6 +36,17 @@ impl Arithmetic {
     }
 }
 
+/// How packed matrices are held in memory. Arithmetic is in f32 whatever the format, so the results of a bf16
+/// checkpoint are the same bits in both; a step reads half the bytes in the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightFormat {
+    /// bf16 stays bf16, anything else becomes f32.
+    #[default]
+    Stored,
+    /// f32.
+    F32,
+}
+
 /// No arithmetic has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no arithmetic is called {found:?}, only {} are known", Arithmetic::KNOWN)]

@@ -10,10 +10,13 @@ use crate::kernels::Kernels;
 use crate::weights::Weights;
 
 /// What is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compute {
-    /// What suits the checkpoint and this processor: [`Arithmetic::Int8`] for quantized weights, [`Arithmetic::Bf16`] for
-    /// those of 16 bits if the processor multiplies tiles of them, [`Arithmetic::F32`] for all else.
+    /// What the checkpoint holds, which is the same on every processor: [`Arithmetic::Int8Q4`] if most weights of its
+    /// matrices are in 4 bits, [`Arithmetic::Int8`] for other quantized weights, [`Arithmetic::F32`] for floats.
+    #[default]
+    Stored,
+    /// The same, but [`Arithmetic::Bf16`] for floats of 16 bits if this processor multiplies tiles of them.
     Auto,
     /// This one.
     In(Arithmetic),
@@ -48,7 +51,7 @@ impl Compute {
             Quantize::Q4 => Arithmetic::Int8Q4,
         };
         match self {
-            Self::Auto | Self::In(Arithmetic::Int8) => Ok(Self::In(arithmetic)),
+            Self::Stored | Self::Auto | Self::In(Arithmetic::Int8) => Ok(Self::In(arithmetic)),
             Self::In(asked) if asked == arithmetic => Ok(self),
             Self::In(arithmetic) => Err(ComputeConflict { quantize, arithmetic }),
         }
@@ -56,14 +59,16 @@ impl Compute {
 
     /// What this means for a checkpoint on this processor.
     pub fn of(self, weights: &Weights) -> Arithmetic {
-        match self {
-            Self::In(arithmetic) => arithmetic,
-            Self::Auto => suitable(&weights.kinds(), Kernels::detect().has_tiles()),
-        }
+        let tiles = match self {
+            Self::In(arithmetic) => return arithmetic,
+            Self::Stored => false,
+            Self::Auto => Kernels::detect().has_tiles(),
+        };
+        if weights.in_four_bits() { Arithmetic::Int8Q4 } else { suitable(&weights.kinds(), tiles) }
     }
 }
 
-/// What suits tensors of such types.
+/// What suits tensors of such types that are not in 4 bits.
 fn suitable(kinds: &[TensorType], tiles: bool) -> Arithmetic {
     let quantized = |kind: &TensorType| !matches!(kind, TensorType::F32 | TensorType::F16 | TensorType::BF16);
     let of_16_bits = |kind: &TensorType| matches!(kind, TensorType::F16 | TensorType::BF16);
@@ -76,13 +81,6 @@ fn suitable(kinds: &[TensorType], tiles: bool) -> Arithmetic {
     }
 }
 
-impl Default for Compute {
-    /// The one that has the same bits on every processor at its full speed.
-    fn default() -> Self {
-        Self::In(Arithmetic::F32)
-    }
-}
-
 impl From<Arithmetic> for Compute {
     fn from(arithmetic: Arithmetic) -> Self {
         Self::In(arithmetic)
@@ -92,6 +90,7 @@ impl From<Arithmetic> for Compute {
 impl fmt::Display for Compute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Stored => f.write_str("stored"),
             Self::Auto => f.write_str("auto"),
             Self::In(arithmetic) => arithmetic.fmt(f),
         }
@@ -102,7 +101,11 @@ impl FromStr for Compute {
     type Err = UnknownArithmetic;
 
     fn from_str(name: &str) -> Result<Self, UnknownArithmetic> {
-        if name == "auto" { Ok(Self::Auto) } else { name.parse().map(Self::In) }
+        match name {
+            "stored" => Ok(Self::Stored),
+            "auto" => Ok(Self::Auto),
+            _ => name.parse().map(Self::In),
+        }
     }
 }
 
@@ -142,13 +145,13 @@ mod tests {
 
     #[test]
     fn what_suits_depends_on_the_weights_and_for_16_bits_on_the_processor() {
-        use TensorType::{BF16, F16, F32, Q4_K, Q6_K, Q8_0};
+        use TensorType::{BF16, F16, F32, Q6_K, Q8_0};
         for (kinds, without, with) in [
             (&[F32, F32][..], Arithmetic::F32, Arithmetic::F32),
             (&[F32, BF16], Arithmetic::F32, Arithmetic::Bf16),
             (&[F16], Arithmetic::F32, Arithmetic::Bf16),
             (&[F32, Q8_0], Arithmetic::Int8, Arithmetic::Int8),
-            (&[F32, Q4_K, Q6_K], Arithmetic::Int8, Arithmetic::Int8),
+            (&[F32, BF16, Q6_K], Arithmetic::Int8, Arithmetic::Int8),
         ] {
             assert_eq!([suitable(kinds, false), suitable(kinds, true)], [without, with], "{kinds:?}");
         }
@@ -166,7 +169,11 @@ mod tests {
         let refusal = asked("bf16", "q4").unwrap_err().to_string();
         assert_eq!(refusal, "weights rounded to q4 are multiplied in int8, not in bf16");
         assert!(asked("int8-q4", "q8").is_err());
-        assert_eq!("auto".parse::<Compute>().unwrap().quantized(None).unwrap(), Compute::Auto);
+        for (name, compute) in [("auto", Compute::Auto), ("stored", Compute::Stored)] {
+            assert_eq!(asked(name, "q8").unwrap(), "int8");
+            assert_eq!(name.parse::<Compute>().unwrap().quantized(None).unwrap(), compute);
+            assert_eq!(compute.to_string(), name);
+        }
         let refusal = "q5".parse::<Quantize>().unwrap_err().to_string();
         assert_eq!(refusal, "weights can be rounded to q8 or q4, not to \"q5\"");
     }

@@ -1,12 +1,13 @@
 //! The decoder on the CPU: packed weights, tree attention, one forward pass over rows of many sequences.
 
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::attention::AttentionShape;
 use crate::config::{Activation, ModelConfig, Norm, NormKind};
 use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
 use crate::kv_cache::{BlockPool, CacheShape, KvCache, KvFormat};
 use crate::linear::Linear;
+use crate::raw_matrix::RawMatrix;
 use crate::rope::RotaryTable;
 
 /// What to load of a checkpoint.
@@ -18,17 +19,6 @@ pub struct LoadOptions {
     pub format: WeightFormat,
     /// What they are multiplied in.
     pub arithmetic: Arithmetic,
-}
-
-/// How packed matrices are held in memory. Arithmetic is in f32 whatever the format, so the results of a bf16
-/// checkpoint are the same bits in both; a step reads half the bytes in the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WeightFormat {
-    /// As the checkpoint stores them: bf16 stays bf16, anything else becomes f32.
-    #[default]
-    Stored,
-    /// f32.
-    F32,
 }
 
 /// A model ready to run: immutable, shared by any number of [`Workspace`](crate::Workspace)s.
@@ -46,14 +36,8 @@ pub struct Decoder {
 pub(crate) enum Embedding {
     /// The head's matrix serves both.
     Tied,
-    /// A table (vocab, hidden) of its own.
-    Table(Table),
-}
-
-/// A row-major table in its stored type.
-pub(crate) enum Table {
-    F32(Vec<f32>),
-    Bf16(Vec<half::bf16>),
+    /// A table (vocab, hidden) of its own, as it is stored.
+    Table(RawMatrix),
 }
 
 /// The language-model head.
@@ -146,16 +130,6 @@ impl Mlp {
 impl Layer {
     fn bytes(&self) -> usize {
         self.input.map.bytes() + self.output.weight.bytes() + self.mlp.bytes()
-    }
-}
-
-impl Table {
-    fn row(&self, row: usize, out: &mut [f32]) {
-        let range = row * out.len()..(row + 1) * out.len();
-        match self {
-            Self::F32(table) => out.copy_from_slice(&table[range]),
-            Self::Bf16(table) => out.iter_mut().zip(&table[range]).for_each(|(o, v)| *o = v.to_f32()),
-        }
     }
 }
 

@@ -10,6 +10,9 @@ mod layout;
 mod matrix;
 mod packing;
 mod rounding;
+mod stored_rows;
+#[cfg(test)]
+mod stored_tests;
 #[cfg(test)]
 mod tests;
 mod tiles;

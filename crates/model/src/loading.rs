@@ -5,11 +5,10 @@ use candle_core::{DType, Tensor};
 use crate::attention::AttentionShape;
 use crate::checkpoint::Checkpoint;
 use crate::config::{ModelConfig, Norm};
-use crate::decoder::{
-    Biased, Decoder, Embedding, Head, Layer, LoadOptions, Mlp, NormLayer, Projection, Table, WeightFormat,
-};
+use crate::decoder::{Biased, Decoder, Embedding, Head, Layer, LoadOptions, Mlp, NormLayer, Projection};
 use crate::error::Result;
 use crate::linear::Packer;
+use crate::raw_matrix::RawMatrix;
 use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawNorm, RawStates};
 use crate::raw_parts::{Part, RawParts};
 use crate::rope::RotaryTable;
@@ -34,7 +33,7 @@ impl Decoder {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let model = Part { config: checkpoint.config.clone(), weights: checkpoint.weights()? };
-        Self::pack(checkpoint.config.clone(), RawParts::new(model, options.layers)?, options, progress)
+        Self::pack(checkpoint.config.clone(), &RawParts::new(model, options.layers)?, options, progress)
     }
 
     /// A model of random weights, as bf16 as checkpoints have them: what passes of its sizes cost can be measured, and
@@ -49,19 +48,18 @@ impl Decoder {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let model = Part { config: config.clone(), weights: Weights::random(seed) };
-        Self::pack(config.clone(), RawParts::new(model, options.layers)?, options, progress)
+        Self::pack(config.clone(), &RawParts::new(model, options.layers)?, options, progress)
     }
 
     /// Packs tensors of the shapes that `config` implies, one part after the other.
     pub(crate) fn pack(
         config: ModelConfig,
-        raw: RawParts,
+        raw: &RawParts,
         options: &LoadOptions,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        let raw = raw.widened(options.format == WeightFormat::F32);
-        let mut packer = Packer::new(options.arithmetic);
-        let (embedding, head) = ends(&mut packer, &raw)?;
+        let mut packer = Packer::new(options.arithmetic, options.format);
+        let (embedding, head) = ends(&mut packer, raw)?;
         let mut layers = Vec::with_capacity(raw.layers());
         for i in 0..raw.layers() {
             layers.push(Layer::load(&mut packer, &raw.layer(i)?, &config, i)?);
@@ -81,7 +79,7 @@ fn ends(packer: &mut Packer, raw: &RawParts) -> Result<(Embedding, Head)> {
     };
     let head = Head { weight: packer.pack(&weight)?, bias: bias.as_ref().map(floats).transpose()? };
     drop(weight);
-    Ok((Embedding::Table(Table::load(&raw.embedding()?)?), head))
+    Ok((Embedding::Table(raw.embedding()?.in_memory()), head))
 }
 
 impl Layer {
@@ -113,7 +111,7 @@ impl Layer {
 impl Projection {
     /// `parts` are queries, if there are any, keys and values.
     fn load(packer: &mut Packer, norm: &RawNorm, parts: &[&RawLinear], config: &ModelConfig) -> Result<Self> {
-        let weights: Vec<&Tensor> = parts.iter().map(|part| &part.weight).collect();
+        let weights: Vec<&RawMatrix> = parts.iter().map(|part| &part.weight).collect();
         let map = packer.stack(&weights)?;
         let keys_at = map.outputs() - 2 * config.kv_width();
         Ok(Self { norm: NormLayer::load(norm, config.norm)?, bias: stacked_bias(parts)?, map, keys_at })
@@ -135,7 +133,7 @@ fn stacked_bias(parts: &[&RawLinear]) -> Result<Option<Vec<f32>>> {
     for part in parts {
         match &part.bias {
             Some(bias) => stacked.extend(floats(bias)?),
-            None => stacked.resize(stacked.len() + part.weight.dims2()?.0, 0.0),
+            None => stacked.resize(stacked.len() + part.weight.outputs(), 0.0),
         }
     }
     Ok(Some(stacked))
@@ -163,16 +161,6 @@ impl NormLayer {
     }
 }
 
-impl Table {
-    fn load(weight: &Tensor) -> Result<Self> {
-        let flat = weight.flatten_all()?;
-        Ok(match weight.dtype() {
-            DType::BF16 => Self::Bf16(flat.to_vec1()?),
-            _ => Self::F32(flat.to_dtype(DType::F32)?.to_vec1()?),
-        })
-    }
-}
-
 fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
     Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
 }
@@ -182,7 +170,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::arithmetic::Arithmetic;
+    use crate::arithmetic::{Arithmetic, WeightFormat};
     use crate::rows::{Depth, Logits, Row, Segment};
     use crate::workspace::Workspace;
 

@@ -1,13 +1,19 @@
 //! How much memory a model takes, before any of it is made.
 
-use candle_core::{DType, Device, Tensor};
+use std::sync::Arc;
+
+use espalier_gguf::TensorType;
 
 use crate::config::ModelConfig;
-use crate::decoder::{Decoder, LoadOptions, WeightFormat};
+use crate::decoder::{Decoder, LoadOptions};
 use crate::error::Result;
 use crate::inventory::inventory;
 use crate::linear::{PANEL, Packer};
 use crate::names::Names;
+use crate::raw_matrix::RawMatrix;
+
+/// Bytes of a weight as it is stored: of bf16.
+const STORED_BYTES: usize = 2;
 
 impl ModelConfig {
     /// Weights of a model, biases and norms included; an embedding that is the head too counts once.
@@ -23,60 +29,33 @@ impl ModelConfig {
 }
 
 impl Decoder {
-    /// Bytes that loading a model of bf16 weights takes at most: all that is packed, and the largest part that is read.
+    /// Bytes that loading a model of random weights takes at most: all that is packed, and the largest part that is made,
+    /// in bf16. A checkpoint of bf16 takes less, as its matrices are read from the file on the way into their panels.
     ///
     /// # Errors
     /// No memory for a panel of weights.
     pub fn memory(config: &ModelConfig, options: &LoadOptions) -> Result<usize> {
         let config = ModelConfig { layers: options.layers.unwrap_or(config.layers), ..config.clone() };
         let embedding = config.vocab * config.hidden;
-        let element = Element::of(options.format);
-        let mut sizes = Sizes { packer: Packer::new(options.arithmetic), element: &element };
+        let mut packer = Packer::new(options.arithmetic, options.format);
         let names = Names::of(config.family);
         let mut packed = 0;
         for tensor in inventory(&config, names) {
             packed += match tensor.shape[..] {
-                [_, _] if !config.tied && tensor.name.starts_with(names.embedding) => {
-                    embedding * element.held.size_in_bytes()
-                }
-                [outputs, inputs] => sizes.matrix(outputs, inputs)?,
+                [_, _] if !config.tied && tensor.name.starts_with(names.embedding) => embedding * STORED_BYTES,
+                [outputs, inputs] => packed_bytes(&mut packer, [outputs, inputs])?,
                 _ => tensor.shape.iter().product::<usize>() * size_of::<f32>(),
             };
         }
-        Ok(packed + embedding.max(config.layer_parameters()) * element.read_bytes)
+        Ok(packed + embedding.max(config.layer_parameters()) * STORED_BYTES)
     }
 }
 
-/// What one weight takes.
-struct Element {
-    /// As what it is given to be packed.
-    held: DType,
-    /// Bytes while it is read.
-    read_bytes: usize,
-}
-
-impl Element {
-    fn of(format: WeightFormat) -> Self {
-        let stored = DType::BF16.size_in_bytes();
-        match format {
-            WeightFormat::Stored => Self { held: DType::BF16, read_bytes: stored },
-            WeightFormat::F32 => Self { held: DType::F32, read_bytes: stored + DType::F32.size_in_bytes() },
-        }
-    }
-}
-
-/// How large packed matrices are.
-struct Sizes<'a> {
-    packer: Packer,
-    element: &'a Element,
-}
-
-impl Sizes<'_> {
-    /// Bytes of a packed matrix: as many as its number of panels times those of one.
-    fn matrix(&mut self, outputs: usize, inputs: usize) -> Result<usize> {
-        let panel = Tensor::zeros((PANEL, inputs), self.element.held, &Device::Cpu)?;
-        Ok(self.packer.pack(&panel)?.bytes() * outputs.div_ceil(PANEL))
-    }
+/// Bytes of a packed matrix: as many as its number of panels times those of one.
+fn packed_bytes(packer: &mut Packer, [outputs, inputs]: [usize; 2]) -> Result<usize> {
+    let zeros = vec![0_u8; PANEL * inputs * STORED_BYTES];
+    let panel = RawMatrix::new(Arc::new(zeros), 0, TensorType::BF16, [PANEL, inputs]);
+    Ok(packer.pack(&panel)?.bytes() * outputs.div_ceil(PANEL))
 }
 
 #[cfg(test)]

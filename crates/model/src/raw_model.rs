@@ -1,18 +1,20 @@
-//! A model's tensors by role, in the element type of the file: what both the fast decoder and the reference are built
+//! A model's tensors by role, as the file has them: what both the fast decoder and the reference are built
 //! from. Nothing above this module knows a tensor's name, or that GPT-NeoX fuses its projections.
 
-use candle_core::{DType, Tensor};
+use candle_core::Tensor;
 
 use crate::config::{ModelConfig, NormKind};
 use crate::error::{ModelError, Result};
 use crate::names::{AttentionNames, Names};
+use crate::raw_matrix::RawMatrix;
+use crate::row_lists::{exchanged, ordered};
 use crate::weights::Weights;
 
 /// All tensors of a model, or of its first layers.
 #[derive(Debug)]
 pub struct RawModel {
     /// (vocab, hidden)
-    pub embedding: Tensor,
+    pub embedding: RawMatrix,
     /// From the first layer on.
     pub layers: Vec<RawLayer>,
     /// The norm before the head.
@@ -61,7 +63,7 @@ pub struct RawStates {
 #[derive(Debug)]
 pub struct RawLinear {
     /// (out, in)
-    pub weight: Tensor,
+    pub weight: RawMatrix,
     /// (out,)
     pub bias: Option<Tensor>,
 }
@@ -123,7 +125,7 @@ impl RawLayer {
         let reader = Reader { config, weights };
         let name = |relative: &str| names.in_layer(layer, relative);
         let head_norm = |relative: &str| {
-            let load = || reader.weight(&name(relative), &[config.head_dim]);
+            let load = || reader.vector(&name(relative), config.head_dim);
             config.qk_norm.then(load).transpose()
         };
         let [q, k, v] = reader.projections(names, layer)?;
@@ -139,25 +141,6 @@ impl RawLayer {
             mlp: reader.mlp(names, layer)?,
             states: None,
         })
-    }
-
-    /// Turns every matrix into f32, exactly.
-    pub(crate) fn widen(&mut self) -> Result<()> {
-        let mlp = match &mut self.mlp {
-            RawMlp::Gated { gate, up, down } => vec![gate, up, down],
-            RawMlp::Plain { up, down } => vec![up, down],
-        };
-        let states = self.states.iter_mut().flat_map(|RawStates { k, v, .. }| [k, v]);
-        let attention = [&mut self.q, &mut self.k, &mut self.v, &mut self.o];
-        mlp.into_iter().chain(attention).chain(states).try_for_each(RawLinear::widen)
-    }
-}
-
-impl RawLinear {
-    /// Turns the matrix into f32, exactly.
-    pub(crate) fn widen(&mut self) -> Result<()> {
-        self.weight = self.weight.to_dtype(DType::F32)?;
-        Ok(())
     }
 }
 
@@ -179,8 +162,12 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn weight(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
-        self.weights.tensor(&format!("{name}.weight"), shape)
+    fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<RawMatrix> {
+        self.weights.matrix(&format!("{name}.weight"), shape)
+    }
+
+    fn vector(&self, name: &str, width: usize) -> Result<Tensor> {
+        self.weights.tensor(&format!("{name}.weight"), &[width])
     }
 
     fn bias(&self, name: &str, width: usize, present: bool) -> Result<Option<Tensor>> {
@@ -188,8 +175,8 @@ impl Reader<'_> {
         present.then(load).transpose()
     }
 
-    pub(crate) fn embedding(&self) -> Result<Tensor> {
-        self.weight(Names::of(self.config.family).embedding, &[self.config.vocab, self.config.hidden])
+    pub(crate) fn embedding(&self) -> Result<RawMatrix> {
+        self.matrix(Names::of(self.config.family).embedding, [self.config.vocab, self.config.hidden])
     }
 
     pub(crate) fn final_norm(&self) -> Result<RawNorm> {
@@ -203,13 +190,13 @@ impl Reader<'_> {
     fn norm(&self, name: &str) -> Result<RawNorm> {
         let width = self.config.hidden;
         Ok(RawNorm {
-            weight: self.weight(name, &[width])?,
+            weight: self.vector(name, width)?,
             bias: self.bias(name, width, self.config.norm.kind == NormKind::Layer)?,
         })
     }
 
     fn linear(&self, name: &str, outputs: usize, inputs: usize, bias: bool) -> Result<RawLinear> {
-        Ok(RawLinear { weight: self.weight(name, &[outputs, inputs])?, bias: self.bias(name, outputs, bias)? })
+        Ok(RawLinear { weight: self.matrix(name, [outputs, inputs])?, bias: self.bias(name, outputs, bias)? })
     }
 
     fn projections(&self, names: &Names, layer: usize) -> Result<[RawLinear; 3]> {
@@ -243,20 +230,14 @@ impl Reader<'_> {
 
 /// Splits a projection whose rows run (head, query | key | value, head_dim) into those of query, key and value.
 fn split_heads(fused: &RawLinear, heads: usize) -> Result<[RawLinear; 3]> {
+    let outputs = fused.weight.outputs();
+    let part_by_part = exchanged([heads, 3, outputs / (3 * heads)], [0, 1]);
     let part = |index: usize| -> Result<RawLinear> {
-        let take = |tensor: &Tensor| split_part(tensor, heads, index);
-        Ok(RawLinear { weight: take(&fused.weight)?, bias: fused.bias.as_ref().map(take).transpose()? })
+        let rows = &part_by_part[index * outputs / 3..][..outputs / 3];
+        let bias = fused.bias.as_ref().map(|bias| ordered(bias, rows)).transpose()?;
+        Ok(RawLinear { weight: fused.weight.ordered(rows), bias })
     };
     Ok([part(0)?, part(1)?, part(2)?])
-}
-
-/// (heads * 3 * head_dim, ...) -> (heads * head_dim, ...): the `index`-th third of every head.
-fn split_part(fused: &Tensor, heads: usize, index: usize) -> Result<Tensor> {
-    let (rows, rest) = (fused.dim(0)?, fused.elem_count() / fused.dim(0)?);
-    let mut shape = fused.dims().to_vec();
-    shape[0] = rows / 3;
-    let part = fused.reshape((heads, 3, rows / (3 * heads), rest))?.narrow(1, index, 1)?; // (heads, 1, head_dim, rest)
-    Ok(part.contiguous()?.reshape(shape)?)
 }
 
 #[cfg(test)]
@@ -274,13 +255,13 @@ mod tests {
     fn a_fused_projection_is_split_head_by_head() {
         // Two heads of two dimensions; row r of the fused matrix is filled with r.
         let rows: Vec<f32> = (0..12).map(|row| row as f32).collect();
+        let weight = RawMatrix::of_f32(&rows.iter().flat_map(|row| [*row; 3]).collect::<Vec<_>>(), [12, 3]);
         let bias = Tensor::new(rows, &Device::Cpu).unwrap();
-        let weight = bias.unsqueeze(1).unwrap().broadcast_as((12, 3)).unwrap().contiguous().unwrap();
         let parts = split_heads(&RawLinear { weight, bias: Some(bias) }, 2).unwrap();
         let expected: [[f32; 4]; 3] = [[0., 1., 6., 7.], [2., 3., 8., 9.], [4., 5., 10., 11.]];
         for (part, expected) in parts.iter().zip(expected) {
             assert_eq!(part.bias.as_ref().unwrap().to_vec1::<f32>().unwrap(), expected);
-            assert_eq!(part.weight.to_vec2::<f32>().unwrap(), expected.map(|row| vec![row; 3]));
+            assert_eq!(part.weight.to_tensor().unwrap().to_vec2::<f32>().unwrap(), expected.map(|row| vec![row; 3]));
         }
     }
 

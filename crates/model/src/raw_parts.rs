@@ -1,9 +1,8 @@
 //! A model's tensors part by part, so that no more of them need be in memory at once than one part has.
 
-use candle_core::{DType, Tensor};
-
 use crate::config::ModelConfig;
 use crate::error::Result;
+use crate::raw_matrix::RawMatrix;
 use crate::raw_model::{RawLayer, RawLinear, RawNorm, RawStates, Reader, layers_asked};
 use crate::weights::Weights;
 
@@ -17,8 +16,6 @@ pub(crate) struct RawParts {
     top: Option<Part>,
     /// Whether every layer has what another model's hidden states go through.
     states: bool,
-    /// Whether matrices are turned into f32.
-    widened: bool,
 }
 
 /// A model that gives all of its tensors, or some.
@@ -41,23 +38,18 @@ impl RawParts {
     /// The parts of one model; `layers` cuts it to its first so many, its norm and head staying.
     pub(crate) fn new(model: Part, layers: Option<usize>) -> Result<Self> {
         let layers = layers_asked(&model.config, layers)?;
-        Ok(Self { below: model, layers, top: None, states: false, widened: false })
+        Ok(Self { below: model, layers, top: None, states: false })
     }
 
     /// The embedding and the first `shared` layers of one model, and on top of them the first layer, the norm and the
     /// head of another.
     pub(crate) fn stacked(below: Part, shared: usize, top: Part) -> Self {
-        Self { below, layers: shared, top: Some(top), states: false, widened: false }
+        Self { below, layers: shared, top: Some(top), states: false }
     }
 
     /// With what another model's hidden states go through in every layer.
     pub(crate) fn with_states(self, states: bool) -> Self {
         Self { states, ..self }
-    }
-
-    /// With every matrix turned into f32, exactly.
-    pub(crate) fn widened(self, widened: bool) -> Self {
-        Self { widened, ..self }
     }
 
     /// Layers in all.
@@ -74,16 +66,12 @@ impl RawParts {
         if self.states {
             read.states = Some(RawStates::load(&self.below.config, &self.below.weights, layer)?);
         }
-        if self.widened {
-            read.widen()?;
-        }
         Ok(read)
     }
 
     /// Reads the embedding (vocab, hidden).
-    pub(crate) fn embedding(&self) -> Result<Tensor> {
-        let embedding = self.below.reader().embedding()?;
-        Ok(if self.widened { embedding.to_dtype(DType::F32)? } else { embedding })
+    pub(crate) fn embedding(&self) -> Result<RawMatrix> {
+        self.below.reader().embedding()
     }
 
     /// Reads the norm before the head.
@@ -96,11 +84,7 @@ impl RawParts {
         if self.top.is_none() && self.below.config.tied {
             return Ok(None);
         }
-        let mut head = self.last().reader().head()?;
-        if self.widened {
-            head.widen()?;
-        }
-        Ok(Some(head))
+        self.last().reader().head().map(Some)
     }
 
     /// What norm and head are of.

@@ -57,7 +57,7 @@ impl Reference {
         self.check(tokens, positions, visible)?;
         let pass = self.pass(positions, visible)?;
         let tokens = Tensor::new(tokens, &Device::Cpu)?;
-        let mut x = float(&self.raw.embedding)?.index_select(&tokens, 0)?; // (rows, hidden)
+        let mut x = self.raw.embedding.to_tensor()?.index_select(&tokens, 0)?; // (rows, hidden)
         let mut hidden_after = Vec::with_capacity(self.config.layers);
         for (layer, window) in self.raw.layers.iter().zip(&self.config.windows) {
             x = self.layer(layer, &x, &pass, *window)?;
@@ -65,7 +65,7 @@ impl Reference {
         }
         let normed = self.norm(&self.raw.final_norm, &x)?;
         let head = self.raw.head.as_ref().map_or(&self.raw.embedding, |head| &head.weight);
-        let logits = normed.matmul(&float(head)?.t()?)?; // (rows, vocab)
+        let logits = normed.matmul(&head.to_tensor()?.t()?)?; // (rows, vocab)
         Ok(ReferenceOutput { logits, hidden_after })
     }
 
@@ -232,7 +232,7 @@ fn float(tensor: &Tensor) -> Result<Tensor> {
 }
 
 fn linear(map: &RawLinear, x: &Tensor) -> Result<Tensor> {
-    add_bias(x.matmul(&float(&map.weight)?.t()?)?, map.bias.as_ref())
+    add_bias(x.matmul(&map.weight.to_tensor()?.t()?)?, map.bias.as_ref())
 }
 
 fn add_bias(x: Tensor, bias: Option<&Tensor>) -> Result<Tensor> {

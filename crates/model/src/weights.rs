@@ -10,6 +10,7 @@ use espalier_gguf::TensorType;
 
 use crate::error::Result;
 use crate::gguf::GgufTensors;
+use crate::raw_matrix::RawMatrix;
 use crate::source::Source;
 use random::RandomTensors;
 pub(crate) use shards::{Shards, weight_files};
@@ -58,6 +59,21 @@ impl Weights {
             Tensors::Gguf(tensors) => tensors.tensor(name, shape),
             Tensors::Random(tensors) => tensors.tensor(name, shape),
         }
+    }
+
+    /// A matrix (out, in), whose shape must be `shape`, as it is stored. Of random numbers all are made at once; else nothing
+    /// is read.
+    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<RawMatrix> {
+        match &self.0 {
+            Tensors::Safetensors(shards) => shards.matrix(name, shape),
+            Tensors::Gguf(tensors) => tensors.matrix(name, shape),
+            Tensors::Random(tensors) => Ok(tensors.matrix(name, shape)),
+        }
+    }
+
+    /// Whether it is a GGUF file that has most weights of its matrices in 4 bits.
+    pub(crate) fn in_four_bits(&self) -> bool {
+        matches!(&self.0, Tensors::Gguf(tensors) if tensors.in_four_bits())
     }
 
     /// How the elements of all tensors that can be read are stored, in no order.

@@ -42,7 +42,7 @@ impl DraftFolder<'_> {
                 self.open_target(&target)?;
                 let own = Part { config: config.clone(), weights: Weights::open(&path)? };
                 let raw = RawParts::new(own, None)?.with_states(tokens_beside_states);
-                let decoder = Decoder::pack(config, raw, options, progress)?;
+                let decoder = Decoder::pack(config, &raw, options, progress)?;
                 let kind = DraftKind::Edd { target, tapped_layer, tokens_beside_states };
                 Ok(DraftModel { decoder, kind, exits: vec![1] })
             }
@@ -51,7 +51,7 @@ impl DraftFolder<'_> {
                 let own = self.own(&target, &decoder)?;
                 let (config, raw) = self.on_top(&target, shared_layers, &own)?;
                 let exits = vec![config.layers];
-                let decoder = Decoder::pack(config, raw, options, progress)?;
+                let decoder = Decoder::pack(config, &raw, options, progress)?;
                 Ok(DraftModel { decoder, kind: DraftKind::EarlyExit { target, shared_layers }, exits })
             }
         }

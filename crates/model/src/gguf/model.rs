@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use espalier_gguf::GgufFile;
 
@@ -17,19 +18,19 @@ use crate::error::{ModelError, Result};
 /// A GGUF file whose header has been read.
 #[derive(Debug)]
 pub(crate) struct GgufModel {
-    file: GgufFile,
+    file: Arc<GgufFile>,
     architecture: Architecture,
 }
 
 impl GgufModel {
     /// Opens a file and reads its header.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = GgufFile::open(path)?;
+        let file = Arc::new(GgufFile::open(path)?);
         let architecture = architecture(&file).map_err(|fault| refusal(&file, fault))?;
         Ok(Self { file, architecture })
     }
 
-    pub(super) fn file(&self) -> &GgufFile {
+    pub(super) fn file(&self) -> &Arc<GgufFile> {
         &self.file
     }
 

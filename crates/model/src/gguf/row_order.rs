@@ -3,6 +3,7 @@
 use candle_core::Tensor;
 
 use crate::error::Result;
+use crate::row_lists::{exchanged, ordered};
 
 /// How rows are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,32 +24,33 @@ pub(super) enum RowOrder {
 }
 
 impl RowOrder {
+    /// Where in a GGUF file the rows of the checkpoint are, if they are elsewhere.
+    pub(super) fn in_gguf(self, rows: usize) -> Option<Vec<usize>> {
+        match self {
+            Self::Same => None,
+            Self::Pairs { heads } => Some(exchanged([heads, rows / (2 * heads), 2], [1, 2])),
+            Self::Parts { heads } => Some(exchanged([3, heads, rows / (3 * heads)], [0, 1])),
+        }
+    }
+
+    /// Where in the checkpoint the rows of a GGUF file are, if they are elsewhere.
+    fn in_checkpoint(self, rows: usize) -> Option<Vec<usize>> {
+        match self {
+            Self::Same => None,
+            Self::Pairs { heads } => Some(exchanged([heads, 2, rows / (2 * heads)], [1, 2])),
+            Self::Parts { heads } => Some(exchanged([heads, 3, rows / (3 * heads)], [0, 1])),
+        }
+    }
+
     /// A tensor of a GGUF file as the checkpoint has it.
     pub(super) fn to_checkpoint(self, tensor: &Tensor) -> Result<Tensor> {
-        let rows = tensor.dim(0)?;
-        match self {
-            Self::Same => Ok(tensor.clone()),
-            Self::Pairs { heads } => swap(tensor, [heads, rows / (2 * heads), 2], [1, 2]),
-            Self::Parts { heads } => swap(tensor, [3, heads, rows / (3 * heads)], [0, 1]),
-        }
+        self.in_gguf(tensor.dim(0)?).map_or_else(|| Ok(tensor.clone()), |rows| ordered(tensor, &rows))
     }
 
     /// A tensor of the checkpoint as a GGUF file has it.
     pub(super) fn to_gguf(self, tensor: &Tensor) -> Result<Tensor> {
-        let rows = tensor.dim(0)?;
-        match self {
-            Self::Same => Ok(tensor.clone()),
-            Self::Pairs { heads } => swap(tensor, [heads, 2, rows / (2 * heads)], [1, 2]),
-            Self::Parts { heads } => swap(tensor, [heads, 3, rows / (3 * heads)], [0, 1]),
-        }
+        self.in_checkpoint(tensor.dim(0)?).map_or_else(|| Ok(tensor.clone()), |rows| ordered(tensor, &rows))
     }
-}
-
-/// Orders rows, which run over three axes, as if two of the axes were exchanged.
-fn swap(tensor: &Tensor, [a, b, c]: [usize; 3], axes: [usize; 2]) -> Result<Tensor> {
-    let columns = tensor.elem_count() / tensor.dim(0)?;
-    let swapped = tensor.reshape((a, b, c, columns))?.transpose(axes[0], axes[1])?;
-    Ok(swapped.contiguous()?.reshape(tensor.dims())?)
 }
 
 #[cfg(test)]

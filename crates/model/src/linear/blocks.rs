@@ -4,16 +4,24 @@
 //! from front to back.
 
 use super::layout::PANEL;
+use super::stored_rows::StoredRows;
 use crate::arena::{Arena, Slab};
 use crate::disjoint::Disjoint;
 use crate::error::ModelError;
 use crate::kernels::{BlockProduct, GROUP, LANES};
 use crate::pool::Pool;
+use crate::raw_matrix::{PIECE, Piece};
 
 /// How the weights of [`LANES`] outputs for a group of inputs are kept.
 pub(super) trait Block {
     /// Bytes of all of them.
     const BYTES: usize;
+
+    /// Keeps the weights of the output in `lane`, those of one block after the other, as they are stored. Says whether it
+    /// can: if not, nothing is written.
+    fn keep(_blocks: &mut [u8], _lane: usize, _stored: Piece<'_>) -> bool {
+        false
+    }
 
     /// Rounds up to [`GROUP`] weights of the output in `lane`, zeros being what is missing.
     fn set(block: &mut [u8], lane: usize, weights: &[f32]);
@@ -22,13 +30,9 @@ pub(super) trait Block {
     fn get(block: &[u8], lane: usize, input: usize) -> f32;
 }
 
-/// Writes the weights of an output, and says whether there is one.
-pub(super) type Row<'a> = dyn Fn(usize, &mut [f32]) -> bool + Sync + 'a;
-
 /// A packed matrix.
 pub(super) struct BlockPanels<B> {
     slab: Slab<u8>,
-    inputs: usize,
     /// Groups of an output's inputs, the last one filled up with zeros.
     groups: usize,
     format: std::marker::PhantomData<B>,
@@ -40,7 +44,7 @@ impl<B: Block> BlockPanels<B> {
         let groups = inputs.div_ceil(GROUP);
         let strips = outputs.div_ceil(PANEL) * (PANEL / LANES);
         let slab = arena.slab(strips * groups * B::BYTES)?;
-        Ok(Self { slab, inputs, groups, format: std::marker::PhantomData })
+        Ok(Self { slab, groups, format: std::marker::PhantomData })
     }
 
     /// Bytes of all panels.
@@ -48,19 +52,19 @@ impl<B: Block> BlockPanels<B> {
         self.slab.as_slice().len()
     }
 
-    /// With the weights of all outputs, rounded.
-    pub(super) fn filled(mut self, pool: &mut Pool, row: &Row<'_>) -> Self {
+    /// With the weights of all outputs, as they are stored or rounded.
+    pub(super) fn filled(mut self, pool: &mut Pool, rows: &StoredRows<'_>) -> Self {
         let len = self.groups * B::BYTES;
         let strips = self.slab.as_slice().len() / len.max(1);
         let blocks = Disjoint::new(self.slab.as_mut_slice());
         pool.run(strips, &|strip| {
             // SAFETY: each strip belongs to one task.
             let blocks = unsafe { blocks.slice(strip * len, len) };
-            let mut weights = vec![0.0; self.inputs];
-            for lane in 0..LANES {
-                if row(strip * LANES + lane, &mut weights) {
-                    let groups = blocks.chunks_exact_mut(B::BYTES).zip(weights.chunks(GROUP));
-                    groups.for_each(|(block, weights)| B::set(block, lane, weights));
+            for (at, blocks) in blocks.chunks_mut(PIECE / GROUP * B::BYTES).enumerate() {
+                for lane in 0..LANES {
+                    if let Some(stored) = rows.piece(strip * LANES + lane, at * PIECE) {
+                        put::<B>(blocks, lane, stored);
+                    }
                 }
             }
         });
@@ -99,6 +103,15 @@ impl<B: Block> BlockPanels<B> {
             acc_stride: PANEL,
             prefetch: true,
         }
+    }
+}
+
+/// Puts weights of the output in `lane` into blocks.
+fn put<B: Block>(blocks: &mut [u8], lane: usize, stored: Piece<'_>) {
+    if !B::keep(blocks, lane, stored) {
+        let mut weights = [0.0; PIECE];
+        let groups = stored.read(&mut weights).chunks(GROUP);
+        blocks.chunks_exact_mut(B::BYTES).zip(groups).for_each(|(block, weights)| B::set(block, lane, weights));
     }
 }
 

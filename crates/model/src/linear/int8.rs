@@ -1,9 +1,11 @@
 //! Blocks of weights that are multiplied with bytes.
 
+use espalier_gguf::{EightBits, FourBits};
 use half::f16;
 
 use super::blocks::Block;
 use crate::kernels::{GROUP, LANES, LARGEST, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
+use crate::raw_matrix::Piece;
 
 /// 8 bits each: `quant * scale`.
 pub(super) struct Q8;
@@ -14,12 +16,13 @@ pub(super) struct Q4;
 impl Block for Q8 {
     const BYTES: usize = Q8_BYTES;
 
+    fn keep(blocks: &mut [u8], lane: usize, stored: Piece<'_>) -> bool {
+        let mut blocks = blocks.chunks_exact_mut(Self::BYTES);
+        stored.kind.eight_bits(stored.bytes, |group| WeightGroup::keep(&group).put(blocks.next(), lane))
+    }
+
     fn set(block: &mut [u8], lane: usize, weights: &[f32]) {
-        let WeightGroup { scale, quants } = WeightGroup::round(weights);
-        set_f16(block, lane, scale);
-        for (input, quant) in quants.into_iter().enumerate() {
-            block[quant_place(lane, input)] = quant.cast_unsigned();
-        }
+        WeightGroup::round(weights).put(Some(block), lane);
     }
 
     fn get(block: &[u8], lane: usize, input: usize) -> f32 {
@@ -30,14 +33,13 @@ impl Block for Q8 {
 impl Block for Q4 {
     const BYTES: usize = Q4_BYTES;
 
+    fn keep(blocks: &mut [u8], lane: usize, stored: Piece<'_>) -> bool {
+        let mut blocks = blocks.chunks_exact_mut(Self::BYTES);
+        stored.kind.four_bits(stored.bytes, |group| NibbleGroup::keep(&group).put(blocks.next(), lane))
+    }
+
     fn set(block: &mut [u8], lane: usize, weights: &[f32]) {
-        let NibbleGroup { scale, smallest, quants } = NibbleGroup::round(weights);
-        set_f16(block, lane, scale);
-        set_f16(&mut block[SCALES_BYTES..], lane, smallest);
-        for (input, quant) in quants.into_iter().enumerate() {
-            let (place, shift) = nibble_place(lane, input);
-            block[place] = block[place] & !(15 << shift) | quant << shift;
-        }
+        NibbleGroup::round(weights).put(Some(block), lane);
     }
 
     fn get(block: &[u8], lane: usize, input: usize) -> f32 {
@@ -75,6 +77,25 @@ struct WeightGroup {
 }
 
 impl WeightGroup {
+    /// The same weights, if the products can have them: with a scale that is finite, and none of -128.
+    fn keep(stored: &EightBits) -> Self {
+        let scale = f16::from_f32(stored.scale);
+        if scale.is_finite() && !stored.quants.contains(&i8::MIN) {
+            Self { scale, quants: stored.quants }
+        } else {
+            Self::round(&stored.to_f32())
+        }
+    }
+
+    /// Writes them, if there is a block for them.
+    fn put(&self, block: Option<&mut [u8]>, lane: usize) {
+        let Some(block) = block else { return };
+        set_f16(block, lane, self.scale);
+        for (at, quad) in self.quants.as_chunks::<QUAD>().0.iter().enumerate() {
+            block[quant_place(lane, at * QUAD)..][..QUAD].copy_from_slice(&quad.map(i8::cast_unsigned));
+        }
+    }
+
     /// Rounds up to [`GROUP`] weights, zeros being what is missing. The scale, of 16 bits, is rounded first.
     fn round(weights: &[f32]) -> Self {
         let whole = whole(weights);
@@ -122,6 +143,31 @@ struct NibbleGroup {
 const LARGEST_NIBBLE: f32 = 15.0;
 
 impl NibbleGroup {
+    /// The same weights, if scale and smallest weight are numbers of 16 bits. They are rounded to those where they are
+    /// products of such a number with another; where that is too large for 16 bits, so are weights.
+    fn keep(stored: &FourBits) -> Self {
+        let [scale, smallest] = [stored.scale, stored.smallest].map(f16::from_f32);
+        if scale.is_finite() && smallest.is_finite() {
+            Self { scale, smallest, quants: stored.quants }
+        } else {
+            Self::round(&stored.to_f32())
+        }
+    }
+
+    /// Writes them, if there is a block for them.
+    fn put(&self, block: Option<&mut [u8]>, lane: usize) {
+        let Some(block) = block else { return };
+        set_f16(block, lane, self.scale);
+        set_f16(&mut block[SCALES_BYTES..], lane, self.smallest);
+        for (at, eight) in self.quants.as_chunks::<{ 2 * QUAD }>().0.iter().enumerate() {
+            let (lower, upper) = eight.split_at(QUAD);
+            let bytes = &mut block[nibble_place(lane, at * 2 * QUAD).0..][..QUAD];
+            for ((byte, lower), upper) in bytes.iter_mut().zip(lower).zip(upper) {
+                *byte = lower | upper << 4;
+            }
+        }
+    }
+
     /// Rounds up to [`GROUP`] weights, zeros being what is missing. Scale and smallest weight, of 16 bits, are rounded
     /// first; the smallest is zero where all weights are positive, so that zeros are exact there.
     fn round(weights: &[f32]) -> Self {

@@ -1,15 +1,15 @@
 #![allow(clippy::unwrap_used)]
 
-use candle_core::{Device, Tensor};
 use half::bf16;
 use proptest::prelude::*;
 
 use super::matrix::Linear;
 use super::packing::Packer;
 use super::{Compute, Rounded};
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::kernels::{GROUP, Kernels, LARGEST};
 use crate::pool::Pool;
+use crate::raw_matrix::RawMatrix;
 
 /// Arithmetics that round their inputs.
 const ROUNDED: [Arithmetic; 3] = [Arithmetic::Bf16, Arithmetic::Int8, Arithmetic::Int8Q4];
@@ -33,8 +33,7 @@ fn noise(len: usize, seed: u32) -> Vec<f32> {
 }
 
 fn packed(arithmetic: Arithmetic, Sizes { inputs, outputs }: Sizes, weights: &[f32]) -> Linear {
-    let weights = Tensor::from_slice(weights, (outputs, inputs), &Device::Cpu).unwrap();
-    Packer::new(arithmetic).pack(&weights).unwrap()
+    Packer::new(arithmetic, WeightFormat::Stored).pack(&RawMatrix::of_f32(weights, [outputs, inputs])).unwrap()
 }
 
 fn forward(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {

@@ -1,13 +1,15 @@
 //! Tensors of random numbers, for measurements of models that are nowhere at hand.
 
+use std::sync::Arc;
 use std::thread::{self, available_parallelism};
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
+use espalier_gguf::TensorType;
 use espalier_speculation::SplitMix64;
 use half::bf16;
-use half::vec::HalfBitsVecExt;
 
 use crate::error::Result;
+use crate::raw_matrix::RawMatrix;
 
 /// How far the weight of a norm may be from 1, and a bias from 0.
 const VECTOR_SPREAD: f32 = 0.125;
@@ -29,18 +31,29 @@ impl RandomTensors {
 
     /// Makes a tensor.
     pub(super) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
+        Ok(Tensor::from_raw_buffer(&self.bytes(name, shape), DType::BF16, shape, &Device::Cpu)?)
+    }
+
+    /// Makes a matrix (out, in).
+    pub(super) fn matrix(&self, name: &str, shape: [usize; 2]) -> RawMatrix {
+        RawMatrix::new(Arc::new(self.bytes(name, &shape)), 0, TensorType::BF16, shape)
+    }
+
+    /// The elements of a tensor.
+    fn bytes(&self, name: &str, shape: &[usize]) -> Vec<u8> {
         let (mix, spread) = (self.mix(name), Spread::of(name, shape));
-        let mut numbers = vec![0_u16; shape.iter().product()];
+        let mut bytes = vec![0; shape.iter().product::<usize>() * size_of::<bf16>()];
+        let (numbers, _) = bytes.as_chunks_mut();
         let threads = available_parallelism().map_or(1, usize::from);
         let piece = numbers.len().div_ceil(threads).max(PIECE_MIN);
         thread::scope(|scope| {
             for (at, numbers) in numbers.chunks_mut(piece).enumerate() {
-                let place = move |i: usize| (at * piece + i) as u32;
-                let fill = move |(i, number): (usize, &mut u16)| *number = spread.number(mix.bits(place(i)));
+                let number = move |i: usize| spread.number(mix.bits((at * piece + i) as u32));
+                let fill = move |(i, bytes): (usize, &mut [u8; 2])| *bytes = number(i).to_le_bytes();
                 scope.spawn(move || numbers.iter_mut().enumerate().for_each(fill));
             }
         });
-        Ok(Tensor::from_vec(numbers.reinterpret_into::<bf16>(), shape, &Device::Cpu)?)
+        bytes
     }
 
     fn mix(&self, name: &str) -> Mix {
@@ -101,7 +114,7 @@ mod tests {
 
     fn numbers(tensors: &RandomTensors, name: &str, shape: &[usize]) -> Vec<f32> {
         let tensor = tensors.tensor(name, shape).unwrap();
-        tensor.flatten_all().unwrap().to_dtype(candle_core::DType::F32).unwrap().to_vec1().unwrap()
+        tensor.flatten_all().unwrap().to_dtype(DType::F32).unwrap().to_vec1().unwrap()
     }
 
     #[test]

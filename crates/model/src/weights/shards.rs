@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use espalier_gguf::TensorType;
@@ -13,6 +15,7 @@ use serde::Deserialize;
 
 use crate::error::{ModelError, Result};
 use crate::files::{read_text, required};
+use crate::raw_matrix::RawMatrix;
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
@@ -54,22 +57,29 @@ impl Shards {
 
     /// Reads a tensor of 32-bit or 16-bit floats, which stay as they are; its shape must be `shape`.
     pub(crate) fn tensor(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
-        let (info, bytes) = self.find(name)?;
-        if info.shape != shape {
-            return Err(ModelError::Shape {
-                name: name.to_owned(),
-                expected: shape.to_vec(),
-                found: info.shape.clone(),
-            });
+        let stored = self.find_shaped(name, shape)?;
+        let (_, dtype) = float(name, stored.info.dtype)?;
+        Ok(Tensor::from_raw_buffer(&stored.map[stored.range], dtype, shape, &Device::Cpu)?)
+    }
+
+    /// A matrix (out, in) of 32-bit or 16-bit floats; its shape must be `shape`.
+    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<RawMatrix> {
+        let stored = self.find_shaped(name, &shape)?;
+        let (kind, _) = float(name, stored.info.dtype)?;
+        Ok(RawMatrix::new(stored.map.clone(), stored.range.start, kind, shape))
+    }
+
+    fn find_shaped(&self, name: &str, shape: &[usize]) -> Result<Stored<'_>> {
+        let stored = self.find(name)?;
+        if stored.info.shape == shape {
+            return Ok(stored);
         }
-        let (_, dtype) = float(name, info.dtype)?;
-        Ok(Tensor::from_raw_buffer(bytes, dtype, shape, &Device::Cpu)?)
+        Err(ModelError::Shape { name: name.to_owned(), expected: shape.to_vec(), found: stored.info.shape.clone() })
     }
 
     /// How the elements of a tensor of 32-bit or 16-bit floats are stored.
     pub(crate) fn kind(&self, name: &str) -> Result<TensorType> {
-        let (info, _) = self.find(name)?;
-        float(name, info.dtype).map(|(kind, _)| kind)
+        float(name, self.find(name)?.info.dtype).map(|(kind, _)| kind)
     }
 
     /// The names of all tensors, in no order.
@@ -79,20 +89,20 @@ impl Shards {
 
     /// The shape of a tensor.
     pub(crate) fn shape(&self, name: &str) -> Result<&[usize]> {
-        self.find(name).map(|(info, _)| info.shape.as_slice())
+        self.find(name).map(|stored| stored.info.shape.as_slice())
     }
 
     /// Reads a tensor of 64-bit integers, flattened.
     pub(crate) fn integers(&self, name: &str) -> Result<Vec<i64>> {
-        let (info, bytes) = self.find(name)?;
+        let Stored { info, map, range } = self.find(name)?;
         if info.dtype != Dtype::I64 {
             return Err(dtype_fault(name, info.dtype, "I64"));
         }
-        let (integers, _) = bytes.as_chunks();
+        let (integers, _) = map[range].as_chunks();
         Ok(integers.iter().copied().map(i64::from_le_bytes).collect())
     }
 
-    fn find(&self, name: &str) -> Result<(&TensorInfo, &[u8])> {
+    fn find(&self, name: &str) -> Result<Stored<'_>> {
         self.shard_of
             .get(name)
             .and_then(|&shard| self.shards[shard].find(name))
@@ -118,7 +128,7 @@ fn float(name: &str, dtype: Dtype) -> Result<(TensorType, DType)> {
 /// One memory-mapped safetensors file.
 #[derive(Debug)]
 struct Shard {
-    map: Mmap,
+    map: Arc<Mmap>,
     header: Metadata,
     /// Where the tensors begin in the file.
     data_start: usize,
@@ -129,19 +139,27 @@ impl Shard {
         let file = File::open(path).map_err(|fault| ModelError::io(path, fault))?;
         // SAFETY: the mapping is read-only. A checkpoint that another process changes while it is mapped is outside
         // what a reader of mapped files can guard against.
-        let map = unsafe { Mmap::map(&file) }.map_err(|fault| ModelError::io(path, fault))?;
+        let map = Arc::new(unsafe { Mmap::map(&file) }.map_err(|fault| ModelError::io(path, fault))?);
         let (header_bytes, header) =
             SafeTensors::read_metadata(&map).map_err(|fault| header_fault(path, map.len(), fault))?;
         let data_start = size_of::<u64>() + header_bytes;
         Ok(Self { map, header, data_start })
     }
 
-    fn find(&self, name: &str) -> Option<(&TensorInfo, &[u8])> {
+    fn find(&self, name: &str) -> Option<Stored<'_>> {
         let info = self.header.info(name)?;
         let (start, end) = info.data_offsets;
-        let bytes = self.map.get(self.data_start + start..self.data_start + end)?;
-        Some((info, bytes))
+        let range = self.data_start + start..self.data_start + end;
+        (range.end <= self.map.len()).then_some(Stored { info, map: &self.map, range })
     }
+}
+
+/// A tensor, and where in a mapped file it lies.
+struct Stored<'a> {
+    info: &'a TensorInfo,
+    map: &'a Arc<Mmap>,
+    /// Inside the file.
+    range: Range<usize>,
 }
 
 fn header_fault(path: &Path, bytes: usize, fault: SafeTensorError) -> ModelError {

@@ -19,7 +19,9 @@ fn load(bytes: &[u8]) {
     let path = folder.path().join("model.gguf");
     fs::write(&path, bytes).unwrap();
     if let Ok(checkpoint) = Checkpoint::open(&path) {
-        let _ = Decoder::load(&checkpoint, &LoadOptions::default());
+        for arithmetic in [Arithmetic::F32, Arithmetic::Int8] {
+            let _ = Decoder::load(&checkpoint, &LoadOptions { arithmetic, ..LoadOptions::default() });
+        }
     }
 }
 
@@ -45,6 +47,17 @@ proptest! {
         let mut bytes = MODEL.clone();
         bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
         load(&bytes);
+    }
+
+    #[test]
+    fn no_changed_block_does_harm(at in 0..MODEL.len() - HEADER, word in prop_oneof![any::<u32>(), Just(u32::MAX)]) {
+        let mut bytes = MODEL.clone();
+        bytes[HEADER + at - 4..][..4].copy_from_slice(&word.to_le_bytes());
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("model.gguf"), &bytes).unwrap();
+        if Checkpoint::open(folder.path()).is_ok() {
+            let _ = Arithmetic::ALL.map(|arithmetic| logits_in(arithmetic, folder.path()));
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod bits;
 mod hostile;
+mod packed;
 mod refusals;
 mod rounding;
 
@@ -10,7 +11,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use espalier_gguf::{Gguf, GgufWriter, Metadata, NewTensor, TensorType, Value};
-use espalier_model::{Checkpoint, Decoder, Depth, GgufExport, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{
+    Arithmetic, Checkpoint, Decoder, Depth, GgufExport, LoadOptions, Logits, Row, Segment, Workspace,
+};
 use tempfile::TempDir;
 
 const GOLDEN: [&str; 3] = ["gpt-neox", "llama3-rope-scaling", "qwen3"];
@@ -32,9 +35,15 @@ fn converted(from: &Path, kind: Option<TensorType>) -> TempDir {
     folder
 }
 
-/// The logits of a short text.
+/// The logits of a short text, in f32.
 fn logits(path: &Path) -> Vec<f32> {
-    let decoder = Decoder::load(&Checkpoint::open(path).unwrap(), &LoadOptions::default()).unwrap();
+    logits_in(Arithmetic::F32, path)
+}
+
+/// The logits of a short text.
+fn logits_in(arithmetic: Arithmetic, path: &Path) -> Vec<f32> {
+    let options = LoadOptions { arithmetic, ..LoadOptions::default() };
+    let decoder = Decoder::load(&Checkpoint::open(path).unwrap(), &options).unwrap();
     let (mut work, mut cache) = (Workspace::new(1), decoder.new_cache());
     let rows = Row::chain(&[1, 300, 511, 7, 7, 12], 0);
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::All }];
