@@ -46,8 +46,9 @@ pub(crate) trait Format<S: Simd> {
     unsafe fn tile<const R: usize>(p: BlockProduct<Self::Input>);
 }
 
-/// How far ahead of its use a weight is asked for.
-const PREFETCH_BYTES: usize = 8192;
+/// How far ahead of its use a weight is asked for: far enough that it is there, near enough that memory serves few places at
+/// a time (one row of 1.1 B parameters takes 7 to 11 % longer with four times as much).
+const PREFETCH_BYTES: usize = 2048;
 
 /// Bytes that memory hands out at a time.
 const CACHE_LINE: usize = 64;
