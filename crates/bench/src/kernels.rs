@@ -181,17 +181,23 @@ fn measure(subject: &Subject, way: &Way, work: &mut Workspace, machine: &Machine
     })
 }
 
-/// The times of passes over each number of rows, taken in turns.
+/// The times of passes over each number of rows, taken in turns. Each follows one of its size, as in decoding: what the
+/// largest pass leaves of small weights in the processor's caches says nothing of the smallest.
 fn times_ms(decoder: &Decoder, work: &mut Workspace) -> Result<[Vec<f64>; ROWS.len()], ModelError> {
     let mut cache = cache(decoder, work)?;
     let mut times = [const { Vec::new() }; ROWS.len()];
     let mut turns = Turns::begin();
     while turns.another() {
-        for (times, rows) in times.iter_mut().zip(ROWS) {
-            let begun = Instant::now();
-            pass(decoder, work, &mut cache, &tree(decoder, rows))?;
-            times.push(begun.elapsed().as_secs_f64() * 1e3);
-            cache.keep_path(&[])?;
+        for (times, rows) in times.iter_mut().zip(ROWS.map(|rows| tree(decoder, rows))) {
+            let mut timed = || -> Result<f64, ModelError> {
+                let begun = Instant::now();
+                pass(decoder, work, &mut cache, &rows)?;
+                let took = begun.elapsed();
+                cache.keep_path(&[])?;
+                Ok(took.as_secs_f64() * 1e3)
+            };
+            timed()?;
+            times.push(timed()?);
         }
     }
     Ok(times)

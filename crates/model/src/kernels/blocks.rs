@@ -47,7 +47,7 @@ pub(crate) trait Format<S: Simd> {
 }
 
 /// How far ahead of its use a weight is asked for: far enough that it is there, near enough that memory serves few places at
-/// a time (one row of 1.1 B parameters takes 7 to 11 % longer with four times as much).
+/// a time.
 const PREFETCH_BYTES: usize = 2048;
 
 /// Bytes that memory hands out at a time.
