@@ -82,6 +82,7 @@ struct Scratch {
     scores: Vec<f32>,
     totals: Vec<f32>,
     sums: Vec<f32>,
+    located: Vec<Located>,
     floats: FloatProducts,
     tiles: TileProducts,
 }
@@ -97,9 +98,9 @@ impl Task<'_> {
     /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
     pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, emit: impl FnMut(usize, usize, &[f32])) {
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { gathered, scores, totals, sums, floats, tiles } = scratch;
+            let Scratch { gathered, scores, totals, sums, located, floats, tiles } = scratch;
             let heads = Heads::new(self, kernels, shape);
-            let buffers = &mut Buffers { gathered, scores, totals, sums };
+            let buffers = &mut Buffers { gathered, scores, totals, sums, located };
             match self.context.cache.format() {
                 KvFormat::Floats => heads.attend(floats, buffers, emit),
                 KvFormat::Tiles => heads.attend(tiles, buffers, emit),
@@ -108,12 +109,13 @@ impl Task<'_> {
     }
 }
 
-/// Queries side by side, their scores or weights, the sums of these, and those of values.
+/// Queries side by side, their scores or weights, the sums of these, those of values, and where a row's positions lie.
 struct Buffers<'a> {
     gathered: &'a mut Vec<f32>,
     scores: &'a mut Vec<f32>,
     totals: &'a mut Vec<f32>,
     sums: &'a mut Vec<f32>,
+    located: &'a mut Vec<Located>,
 }
 
 /// A task at work: its queries are the rows' heads that share the key/value head, row by row.
@@ -143,12 +145,12 @@ impl<'a> Heads<'a> {
     ) {
         let (dim, group, sum_stride) = (self.shape.head_dim, self.shape.group(), P::sum_stride(self.shape.head_dim));
         products.take(self.kernels, self.gather(buffers.gathered), dim);
+        zeros(buffers.sums, self.count() * sum_stride);
         let scores = zeros(buffers.scores, self.count() * self.stride);
-        let sums = zeros(buffers.sums, self.count() * sum_stride);
         self.score(products, scores);
         self.weigh(scores, buffers.totals);
-        self.sum(products, scores, sums);
-        for (q, (sum, total)) in sums.chunks_exact_mut(sum_stride).zip(&*buffers.totals).enumerate() {
+        self.sum(products, buffers);
+        for (q, (sum, total)) in buffers.sums.chunks_exact_mut(sum_stride).zip(&*buffers.totals).enumerate() {
             let mean = &mut sum[..dim];
             self.kernels.scale(mean, 1.0 / total);
             emit(q / group, self.task.kv_head * group + q % group, mean);
@@ -261,16 +263,19 @@ impl<'a> Heads<'a> {
     }
 
     /// Adds up values: those of states, then those of tokens; first those that all rows see in the same slots.
-    fn sum<P: Products>(&self, products: &mut P, weights: &[f32], sums: &mut [f32]) {
+    fn sum<P: Products>(&self, products: &mut P, buffers: &mut Buffers<'_>) {
         let Context { cache, beside, .. } = *self.task.context;
-        let (group, from, stride) =
-            (self.shape.group(), self.first_block() * BLOCK, P::sum_stride(self.shape.head_dim));
-        let mut add = |cache, weights_at: usize, values: &[Located], positions: Range<usize>, queries: Range<usize>| {
-            let weights = &weights[queries.start * self.stride + weights_at..];
-            let weights = Weights { values: weights, stride: self.stride, queries: queries.len() };
-            let summed = Summed { cache, kv_head: self.task.kv_head, head_dim: self.shape.head_dim, values, positions };
-            products.add(self.kernels, &summed, weights, &mut sums[queries.start * stride..]);
-        };
+        let (group, from) = (self.shape.group(), self.first_block() * BLOCK);
+        let Buffers { scores: weights, sums, located, .. } = buffers;
+        let sum_stride = P::sum_stride(self.shape.head_dim);
+        let mut add =
+            |cache, weights_at: usize, located: &[Located], positions: Range<usize>, queries: Range<usize>| {
+                let elements = &weights[queries.start * self.stride + weights_at..];
+                let weights = Weights { elements, stride: self.stride, queries: queries.len() };
+                let (kv_head, head_dim) = (self.task.kv_head, self.shape.head_dim);
+                let summed = Summed { cache, kv_head, head_dim, located, positions };
+                products.add(self.kernels, &summed, weights, &mut sums[queries.start * sum_stride..]);
+            };
         let all = 0..self.count();
         if let Some(Beside { cache, positions }) = beside {
             add(cache, self.beside().1, &[Located::in_place(*positions)], from..*positions, all.clone());
@@ -278,20 +283,21 @@ impl<'a> Heads<'a> {
         let common = self.common() / P::POSITIONS * P::POSITIONS;
         add(cache, self.tokens_at, &[Located::in_place(common)], from..common, all);
         for (row, path) in self.paths().iter().enumerate() {
+            self.locate(path, located);
             let positions = from.max(common)..self.end(path);
-            add(cache, self.tokens_at, &self.located(path), positions, row * group..(row + 1) * group);
+            add(cache, self.tokens_at, located, positions, row * group..(row + 1) * group);
         }
     }
 
     /// Where the positions of a path lie.
-    fn located(&self, path: &[Run]) -> Vec<Located> {
-        let mut located = vec![Located::in_place(self.task.context.shared)];
+    fn locate(&self, path: &[Run], located: &mut Vec<Located>) {
         let mut position = self.task.context.shared;
+        located.clear();
+        located.push(Located::in_place(position));
         for &run in path {
             located.push(Located { position, run });
             position += run.len;
         }
-        located
     }
 
     /// So many positions, the first ones, lie in the slots of the same number for all rows.

@@ -64,8 +64,8 @@ impl RawMatrix {
 
     /// A copy in memory of its own, which needs no file any more.
     pub(crate) fn in_memory(&self) -> Self {
-        let bytes: Vec<u8> =
-            (0..self.outputs()).flat_map(|output| self.bytes(output, 0, self.inputs)).copied().collect();
+        let mut bytes = Vec::with_capacity(self.outputs() * self.kind.bytes_of(self.inputs));
+        (0..self.outputs()).for_each(|output| bytes.extend_from_slice(self.bytes(output, 0, self.inputs)));
         let mut copy = Self::new(Arc::new(bytes), 0, self.kind, [self.outputs(), self.inputs]);
         copy.fine = self.fine;
         copy
@@ -105,7 +105,7 @@ impl RawMatrix {
     /// All weights (out, in) as 32-bit floats.
     ///
     /// # Errors
-    /// None that could be named.
+    /// Those of candle, which makes the tensor.
     pub fn to_tensor(&self) -> Result<Tensor> {
         let mut weights = vec![0.0; self.outputs() * self.inputs];
         let rows = weights.chunks_mut(self.inputs.max(1)).enumerate();

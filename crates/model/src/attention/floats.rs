@@ -45,9 +45,9 @@ impl Products for FloatProducts {
 
     fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
         let stride = Self::sum_stride(summed.head_dim);
-        let values = summed.values.iter().filter_map(|values| values.among(&summed.positions));
-        for part in values.flat_map(|values| values.cut(BLOCK)) {
-            let from = &weights.values[part.position..];
+        let located = summed.located.iter().filter_map(|located| located.among(&summed.positions));
+        for part in located.flat_map(|located| located.cut(BLOCK)) {
+            let from = &weights.elements[part.position..];
             assert!(from.len() >= (weights.queries - 1) * weights.stride + part.run.len, "weights of all queries");
             assert!(sums.len() >= weights.queries * stride, "sums of all queries");
             let head = summed.cache.head(summed.kv_head, part.run.slot / BLOCK);

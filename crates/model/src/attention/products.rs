@@ -36,7 +36,7 @@ pub(super) struct Summed<'a> {
     pub(super) kv_head: usize,
     pub(super) head_dim: usize,
     /// Where they lie, in the order of positions.
-    pub(super) values: &'a [Located],
+    pub(super) located: &'a [Located],
     /// The first is a multiple of [`Products::POSITIONS`].
     pub(super) positions: Range<usize>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Summed<'a> {
 /// The weights of positions, the first one's first, for some queries.
 #[derive(Clone, Copy)]
 pub(super) struct Weights<'a> {
-    pub(super) values: &'a [f32],
+    pub(super) elements: &'a [f32],
     /// Elements between those of two queries.
     pub(super) stride: usize,
     pub(super) queries: usize,

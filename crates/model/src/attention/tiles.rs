@@ -30,7 +30,7 @@ impl TileProducts {
             let positions = group * GROUP..end.min((group + 1) * GROUP);
             for query in 0..weights.queries {
                 let mut rounded = Bf16Group::ZERO;
-                kernels.round_to_bf16(&weights.values[query * weights.stride..][positions.clone()], &mut rounded);
+                kernels.round_to_bf16(&weights.elements[query * weights.stride..][positions.clone()], &mut rounded);
                 self.weights.push(rounded);
             }
         }
@@ -69,7 +69,7 @@ struct Values {
 /// Up to which group, from `first` on, positions fill the slots of the same number in one block; `first` if the first
 /// does not.
 fn direct(summed: &Summed<'_>, first: usize) -> usize {
-    let in_place = summed.values.iter().take_while(|values| values.run.slot == values.position);
+    let in_place = summed.located.iter().take_while(|located| located.run.slot == located.position);
     let filled = in_place.last().map_or(0, |Located { position, run }| position + run.len).min(summed.positions.end);
     let of_block = (first / GROUPS + 1) * GROUPS;
     first.max(of_block.min(filled / GROUP))
@@ -139,8 +139,8 @@ impl Products for TileProducts {
 fn gather(gathered: &mut Gathered, summed: &Summed<'_>, group: usize) {
     gathered.clear(summed.head_dim);
     let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
-    let parts = summed.values.iter().filter_map(|values| values.among(&positions));
-    for part in parts.flat_map(|values| values.cut(BLOCK)) {
+    let parts = summed.located.iter().filter_map(|located| located.among(&positions));
+    for part in parts.flat_map(|located| located.cut(BLOCK)) {
         let head = summed.cache.head(summed.kv_head, part.run.slot / BLOCK);
         // SAFETY: rows of one block, which nobody writes while a layer attends.
         unsafe { gathered.take(head, part.run.slot % BLOCK, part.position - positions.start, part.run.len) };

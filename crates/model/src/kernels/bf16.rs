@@ -46,6 +46,9 @@ pub(crate) struct Tiles;
 /// Bytes of a block.
 pub(crate) const TILE_BYTES: usize = LANES * GROUP * size_of::<u16>();
 
+/// Strips that a matrix unit multiplies at once: products have whole multiples of them.
+pub(crate) const TILE_STRIPS: usize = 4;
+
 /// Which of a block's weights is that of the output in `lane` for input `input` of the group.
 pub(crate) fn place_in_tile(lane: usize, input: usize) -> usize {
     (input / 2 * LANES + lane) * 2 + input % 2

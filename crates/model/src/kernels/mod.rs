@@ -13,7 +13,7 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use bf16::{Bf16Group, TILE_BYTES, place_in_tile, round as round_to_bf16};
+pub(crate) use bf16::{Bf16Group, TILE_BYTES, TILE_STRIPS, place_in_tile, round as round_to_bf16};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use elementwise::CHAINS;
 pub(crate) use int8::{InputGroup, LARGEST, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};

@@ -16,15 +16,19 @@ impl Floats {
 }
 
 impl Layout for Floats {
-    fn key_bytes(head_dim: usize) -> usize {
+    fn element_bytes(&self) -> usize {
+        size_of::<f32>()
+    }
+
+    fn key_bytes(&self, head_dim: usize) -> usize {
         BLOCK * head_dim * size_of::<f32>()
     }
 
-    fn value_bytes(head_dim: usize) -> usize {
+    fn value_bytes(&self, head_dim: usize) -> usize {
         BLOCK * Self::value_stride(head_dim) * size_of::<f32>()
     }
 
-    unsafe fn store(head: Head, row: usize, key: &[f32], value: &[f32]) {
+    unsafe fn store(&self, head: Head, row: usize, key: &[f32], value: &[f32]) {
         let (keys, values) = (head.keys.cast::<f32>(), head.values.cast::<f32>());
         // SAFETY: head_dim columns of the keys and one row of the values lie inside the block.
         unsafe {
@@ -34,7 +38,7 @@ impl Layout for Floats {
         }
     }
 
-    unsafe fn copy(Place { head: source, row: i }: Place, Place { head: target, row: j }: Place, rows: usize) {
+    unsafe fn copy(&self, Place { head: source, row: i }: Place, Place { head: target, row: j }: Place, rows: usize) {
         let (dim, stride) = (source.dim, Self::value_stride(source.dim));
         let floats = |bytes: *mut u8| bytes.cast::<f32>();
         // SAFETY: columns of keys and rows of values of places inside the blocks lie inside them.

@@ -17,21 +17,24 @@ pub(super) struct Place {
 
 /// One way to lay them out.
 pub(super) trait Layout {
+    /// Bytes of an element.
+    fn element_bytes(&self) -> usize;
+
     /// Bytes of a block's keys.
-    fn key_bytes(head_dim: usize) -> usize;
+    fn key_bytes(&self, head_dim: usize) -> usize;
 
     /// Bytes of a block's values.
-    fn value_bytes(head_dim: usize) -> usize;
+    fn value_bytes(&self, head_dim: usize) -> usize;
 
     /// Stores a key and a value, as many elements each as the head has dimensions, in a row of the block.
     ///
     /// # Safety
     /// The head's memory is valid, and nobody else touches the row.
-    unsafe fn store(head: Head, row: usize, key: &[f32], value: &[f32]);
+    unsafe fn store(&self, head: Head, row: usize, key: &[f32], value: &[f32]);
 
     /// Copies the keys and values of `rows` rows side by side.
     ///
     /// # Safety
     /// All rows are inside their blocks; nobody else touches what is written, or writes what is read.
-    unsafe fn copy(from: Place, to: Place, rows: usize);
+    unsafe fn copy(&self, from: Place, to: Place, rows: usize);
 }

@@ -21,7 +21,7 @@ pub(crate) struct CacheShape {
 impl CacheShape {
     /// Bytes of a head's keys and values in a block.
     fn head_bytes(&self) -> usize {
-        self.format.key_bytes(self.head_dim) + self.format.value_bytes(self.head_dim)
+        self.format.layout().key_bytes(self.head_dim) + self.format.layout().value_bytes(self.head_dim)
     }
 
     /// Bytes of a block.
@@ -41,7 +41,7 @@ impl CacheShape {
         // SAFETY: the head's bytes lie inside the block.
         let keys = unsafe { block.add(offset) };
         // SAFETY: as above.
-        let values = unsafe { keys.add(self.format.key_bytes(self.head_dim)) };
+        let values = unsafe { keys.add(self.format.layout().key_bytes(self.head_dim)) };
         Head { keys, values, dim: self.head_dim }
     }
 }
@@ -91,7 +91,7 @@ impl Memory {
             let from = Place { head: shape.head(source, layer, head), row: from.row };
             let to = Place { head: shape.head(target, layer, head), row: to.row };
             // SAFETY: rows of one block each; the rest is the caller's promise.
-            unsafe { shape.format.copy(from, to, rows) };
+            unsafe { shape.format.layout().copy(from, to, rows) };
         }
     }
 
@@ -129,6 +129,6 @@ impl LayerCache {
     pub(crate) unsafe fn store(&self, head: usize, slot: usize, key: &[f32], value: &[f32]) {
         assert!(key.len() == self.shape.head_dim && value.len() == self.shape.head_dim, "one head's key and value");
         // SAFETY: a row of a block; the rest is the caller's promise.
-        unsafe { self.shape.format.store(self.head(head, slot / BLOCK), slot % BLOCK, key, value) };
+        unsafe { self.shape.format.layout().store(self.head(head, slot / BLOCK), slot % BLOCK, key, value) };
     }
 }

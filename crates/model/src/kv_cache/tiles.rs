@@ -3,24 +3,21 @@
 
 use super::block::BLOCK;
 use super::layout::{Head, Layout, Place};
-use crate::kernels::{GROUP, LANES, TILE_BYTES, place_in_tile, round_to_bf16};
+use crate::kernels::{GROUP, LANES, TILE_BYTES, TILE_STRIPS, place_in_tile, round_to_bf16};
 
 /// bf16 each.
 pub(crate) struct Tiles;
 
 /// Elements of a tile.
-const TILE: usize = TILE_BYTES / size_of::<u16>();
+const TILE_ELEMENTS: usize = TILE_BYTES / size_of::<u16>();
 
 /// Tiles of [`GROUP`] positions in a block.
 pub(crate) const GROUPS: usize = BLOCK / GROUP;
 
-/// A matrix unit takes strips of outputs in fours.
-const STRIPS_AT_ONCE: usize = 4;
-
 impl Tiles {
-    /// Strips of a block's values: the dimensions in vectors, in whole fours.
+    /// Strips of a block's values: the dimensions in vectors, as many more as products take at once.
     pub(crate) fn value_strips(head_dim: usize) -> usize {
-        head_dim.div_ceil(LANES).next_multiple_of(STRIPS_AT_ONCE)
+        head_dim.div_ceil(LANES).next_multiple_of(TILE_STRIPS)
     }
 
     /// Tiles of one strip of keys, each for [`GROUP`] dimensions.
@@ -31,24 +28,28 @@ impl Tiles {
 
 /// Which of a block's keys is that of a row for a dimension.
 fn key_at(row: usize, d: usize, groups: usize) -> usize {
-    (row / LANES * groups + d / GROUP) * TILE + place_in_tile(row % LANES, d % GROUP)
+    (row / LANES * groups + d / GROUP) * TILE_ELEMENTS + place_in_tile(row % LANES, d % GROUP)
 }
 
 /// Which of a block's values is that of a row for a dimension.
 fn value_at(row: usize, d: usize) -> usize {
-    (d / LANES * GROUPS + row / GROUP) * TILE + place_in_tile(d % LANES, row % GROUP)
+    (d / LANES * GROUPS + row / GROUP) * TILE_ELEMENTS + place_in_tile(d % LANES, row % GROUP)
 }
 
 impl Layout for Tiles {
-    fn key_bytes(head_dim: usize) -> usize {
+    fn element_bytes(&self) -> usize {
+        size_of::<u16>()
+    }
+
+    fn key_bytes(&self, head_dim: usize) -> usize {
         BLOCK / LANES * Self::key_groups(head_dim) * TILE_BYTES
     }
 
-    fn value_bytes(head_dim: usize) -> usize {
+    fn value_bytes(&self, head_dim: usize) -> usize {
         Self::value_strips(head_dim) * GROUPS * TILE_BYTES
     }
 
-    unsafe fn store(head: Head, row: usize, key: &[f32], value: &[f32]) {
+    unsafe fn store(&self, head: Head, row: usize, key: &[f32], value: &[f32]) {
         let (keys, values, groups) = (head.keys.cast::<u16>(), head.values.cast::<u16>(), Self::key_groups(head.dim));
         // SAFETY: the places of a row's dimensions lie inside the block.
         unsafe {
@@ -57,7 +58,7 @@ impl Layout for Tiles {
         }
     }
 
-    unsafe fn copy(from: Place, to: Place, rows: usize) {
+    unsafe fn copy(&self, from: Place, to: Place, rows: usize) {
         let (dim, groups) = (from.head.dim, Self::key_groups(from.head.dim));
         let elements = |Head { keys, values, .. }: Head| (keys.cast::<u16>(), values.cast::<u16>());
         let ((from_keys, from_values), (to_keys, to_values)) = (elements(from.head), elements(to.head));
@@ -76,19 +77,19 @@ impl Layout for Tiles {
 /// Values of up to [`GROUP`] positions from anywhere, as the tiles of one group: those that are not given are zeros.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    tiles: Vec<Zeroed>,
+    tiles: Vec<Tile>,
 }
 
 /// The tile of a strip.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Zeroed([u16; TILE]);
+struct Tile([u16; TILE_ELEMENTS]);
 
 impl Gathered {
     /// No values yet, of heads of so many dimensions.
     pub(crate) fn clear(&mut self, head_dim: usize) {
         self.tiles.clear();
-        self.tiles.resize(Tiles::value_strips(head_dim), Zeroed([0; TILE]));
+        self.tiles.resize(Tiles::value_strips(head_dim), Tile([0; TILE_ELEMENTS]));
     }
 
     /// Takes the values of `count` rows of a block as positions `input` of the group and after it.
@@ -127,7 +128,7 @@ mod tests {
     impl Block {
         fn new() -> Self {
             let zeros = |bytes: usize| vec![0; bytes / size_of::<u16>()];
-            Self { keys: zeros(Tiles::key_bytes(DIM)), values: zeros(Tiles::value_bytes(DIM)) }
+            Self { keys: zeros(Tiles.key_bytes(DIM)), values: zeros(Tiles.value_bytes(DIM)) }
         }
 
         fn head(&mut self) -> Head {
@@ -138,7 +139,7 @@ mod tests {
             let key: Vec<f32> = (0..DIM).map(|d| tag + d as f32).collect();
             let value: Vec<f32> = key.iter().map(|k| -k).collect();
             // SAFETY: the memory is as long as it has to be, and this thread's alone.
-            unsafe { Tiles::store(self.head(), row, &key, &value) };
+            unsafe { Tiles.store(self.head(), row, &key, &value) };
         }
 
         /// The tag of a row, which all of it tells.
@@ -159,7 +160,7 @@ mod tests {
         assert!((0..BLOCK).all(|row| block.tag(row) == row as f32));
         let (from, to) = (Place { head: block.head(), row: 20 }, Place { head: other.head(), row: 30 });
         // SAFETY: rows inside the blocks, on one thread.
-        unsafe { Tiles::copy(from, to, 34) };
+        unsafe { Tiles.copy(from, to, 34) };
         assert!((30..BLOCK).all(|row| other.tag(row) == row as f32 - 10.0));
     }
 

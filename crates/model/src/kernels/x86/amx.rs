@@ -12,7 +12,7 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 
-use super::super::bf16::{Bf16Group, TILE_BYTES};
+use super::super::bf16::{Bf16Group, TILE_BYTES, TILE_STRIPS};
 use super::super::blocks::BlockProduct;
 use super::super::simd::LANES;
 
@@ -21,9 +21,6 @@ const TILE_ROWS: usize = 16;
 
 /// Bytes of a row of a tile: sums of a strip's outputs, or their weights for two inputs.
 const LINE_BYTES: usize = LANES * size_of::<f32>();
-
-/// Strips that are multiplied at once.
-const STRIPS: usize = 4;
 
 /// Whether the processor multiplies tiles of bf16 and the operating system lets this process use them.
 pub(super) fn available() -> bool {
@@ -92,8 +89,8 @@ impl Shapes {
     fn new(rows: usize) -> Self {
         let mut shapes = Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
         shapes.row_bytes[..8].fill(64);
-        shapes.rows[..STRIPS + 1].fill(rows as u8);
-        shapes.rows[STRIPS + 1..8].fill(TILE_ROWS as u8);
+        shapes.rows[..TILE_STRIPS + 1].fill(rows as u8);
+        shapes.rows[TILE_STRIPS + 1..8].fill(TILE_ROWS as u8);
         shapes
     }
 }
@@ -104,9 +101,9 @@ const GROUPS_AT_ONCE: usize = 8;
 
 /// `acc += x * w`.
 pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
-    assert!(p.strips.is_multiple_of(STRIPS), "panels hold whole fours of strips");
+    assert!(p.strips.is_multiple_of(TILE_STRIPS), "panels hold whole fours of strips");
     let at_once = if p.rows <= TILE_ROWS { p.groups.max(1) } else { GROUPS_AT_ONCE };
-    for strip in (0..p.strips).step_by(STRIPS) {
+    for strip in (0..p.strips).step_by(TILE_STRIPS) {
         for group in (0..p.groups).step_by(at_once) {
             for row in (0..p.rows).step_by(TILE_ROWS) {
                 unsafe {
