@@ -58,16 +58,17 @@ perf base turns="9" prompts="models/medium/greedy.jsonl" *args:
     #!/usr/bin/env bash
     set -euo pipefail
     commit=$(git rev-parse --verify "{{ base }}^{commit}")
-    tree="target/perf/$commit"
+    # One tree for every base, and a folder of its own to build it in: cargo takes a file of one tree for that of another
+    # if both are at the same place in their trees and it is the older one.
+    tree=target/perf/tree
     git worktree prune
     [ -e "$tree" ] || git worktree add --detach "$tree" "$commit"
-    # Both share what they depend on, so the base takes little longer to build than its own crates.
+    git -C "$tree" checkout --quiet --detach "$commit"
     build() {
-        cargo install --locked --force --no-track --path "$1/crates/cli" --root "target/perf/$2" \
-            --target-dir "${CARGO_TARGET_DIR:-$PWD/target}"
+        cargo install --locked --force --no-track --path "$1/crates/cli" --root "target/perf/$2" --target-dir "$3"
     }
-    build "$tree" base
-    build . new
+    build "$tree" base target/perf/build
+    build . new "${CARGO_TARGET_DIR:-$PWD/target}"
     target/perf/new/bin/espalier bench perf target/perf/base/bin/espalier --turns {{ turns }} \
         --prompts {{ prompts }} --models models --profiles models/profiles.json {{ args }}
 
