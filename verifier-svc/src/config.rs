@@ -44,10 +44,10 @@ pub struct Args {
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare
     #[arg(long, env = "ESPALIER_VERIFIER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
-    /// What matrices are multiplied in: `f32`; `bf16`, weights and inputs rounded to that; `int8`, both rounded to 8 bits;
-    /// `int8-q4`, weights to 4; `stored`, `int8-q4` or `int8` for quantized files, by what they hold, and `f32` for floats;
-    /// or `auto`, the same but `bf16` for floats of 16 bits where that suits this processor. Replicas that shall take over
-    /// from each other need the same
+    /// What matrices are multiplied in: `f32`; `bf16` or `bf16-dot`, weights and inputs rounded to that; `int8`, both
+    /// rounded to 8 bits; `int8-q4`, weights to 4; `stored`, `int8-q4` or `int8` for quantized files, by what they hold, and
+    /// `f32` for floats; or `auto`, the same but for floats of 16 bits what this processor has instructions for. Replicas
+    /// that shall take over from each other need the same
     #[arg(long, env = "ESPALIER_VERIFIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
     pub compute: Compute,
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`

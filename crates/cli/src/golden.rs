@@ -115,7 +115,13 @@ fn compare(
     }
     checked.hidden_max_abs = Some(hidden_max_abs);
     if arithmetic != Arithmetic::F32 {
-        return Ok(further_off(&logits, if arithmetic == Arithmetic::Bf16 { golden.bf16_max_abs } else { None }));
+        return Ok(further_off(
+            &logits,
+            match arithmetic {
+                Arithmetic::Bf16 | Arithmetic::Bf16Dot => golden.bf16_max_abs,
+                _ => None,
+            },
+        ));
     }
     if !logits.agrees() {
         let (max_abs, differs, rows) = (logits.max_abs, logits.arg_max_differs, logits.rows);

@@ -35,9 +35,9 @@ pub struct SystemArgs {
     /// when absent.
     #[arg(long, global = true, env = "ESPALIER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
-    /// What targets multiply matrices in: `f32`; `bf16`, weights and inputs rounded to that; `int8`, both rounded to 8 bits;
-    /// `int8-q4`, weights to 4; `stored`, `int8-q4` or `int8` for quantized files, by what they hold, and `f32` for floats;
-    /// or `auto`, the same but `bf16` for floats of 16 bits where that suits this processor.
+    /// What targets multiply matrices in: `f32`; `bf16` or `bf16-dot`, weights and inputs rounded to that; `int8`, both
+    /// rounded to 8 bits; `int8-q4`, weights to 4; `stored`, `int8-q4` or `int8` for quantized files, by what they hold, and
+    /// `f32` for floats; or `auto`, the same but for floats of 16 bits what this processor has instructions for.
     #[arg(long, global = true, env = "ESPALIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
     pub compute: Compute,
     /// What drafters multiply matrices in; what targets do when absent.

@@ -11,6 +11,8 @@ pub enum Arithmetic {
     F32,
     /// Weights and inputs rounded to bf16, sums in f32, in the order of a matrix unit that multiplies tiles.
     Bf16,
+    /// The same in the order of dot products of pairs.
+    Bf16Dot,
     /// Weights and inputs rounded to 8 bits in groups of 32 along the inner dimension, each with a scale; exact sums
     /// within a group, f32 beyond it.
     Int8,
@@ -20,16 +22,17 @@ pub enum Arithmetic {
 
 impl Arithmetic {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::F32, Self::Bf16, Self::Int8, Self::Int8Q4];
+    pub const ALL: [Self; 5] = [Self::F32, Self::Bf16, Self::Bf16Dot, Self::Int8, Self::Int8Q4];
 
     /// Their names, for messages.
-    pub const KNOWN: &str = "f32, bf16, int8 and int8-q4";
+    pub const KNOWN: &str = "f32, bf16, bf16-dot, int8 and int8-q4";
 
     /// Its name on a command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
             Self::Bf16 => "bf16",
+            Self::Bf16Dot => "bf16-dot",
             Self::Int8 => "int8",
             Self::Int8Q4 => "int8-q4",
         }
@@ -82,6 +85,6 @@ mod tests {
             assert!(Arithmetic::KNOWN.contains(arithmetic.name()));
         }
         let refusal = "fp8".parse::<Arithmetic>().unwrap_err().to_string();
-        assert_eq!(refusal, "no arithmetic is called \"fp8\", only f32, bf16, int8 and int8-q4 are known");
+        assert_eq!(refusal, "no arithmetic is called \"fp8\", only f32, bf16, bf16-dot, int8 and int8-q4 are known");
     }
 }

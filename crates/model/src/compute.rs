@@ -16,7 +16,8 @@ pub enum Compute {
     /// matrices are in 4 bits, [`Arithmetic::Int8`] for other quantized weights, [`Arithmetic::F32`] for floats.
     #[default]
     Stored,
-    /// The same, but [`Arithmetic::Bf16`] for floats of 16 bits if this processor multiplies tiles of them.
+    /// The same, but for floats of 16 bits what this processor has instructions for: [`Arithmetic::Bf16`] with tiles,
+    /// [`Arithmetic::Bf16Dot`] with dot products that are faster than floats.
     Auto,
     /// This one.
     In(Arithmetic),
@@ -59,25 +60,23 @@ impl Compute {
 
     /// What this means for a checkpoint on this processor.
     pub fn of(self, weights: &Weights) -> Arithmetic {
-        let tiles = match self {
+        let of_16_bits = match self {
             Self::In(arithmetic) => return arithmetic,
-            Self::Stored => false,
-            Self::Auto => Kernels::detect().has_tiles(),
+            Self::Stored => None,
+            Self::Auto => Kernels::detect().arithmetic_of_16_bits(),
         };
-        if weights.in_four_bits() { Arithmetic::Int8Q4 } else { suitable(&weights.kinds(), tiles) }
+        if weights.in_four_bits() { Arithmetic::Int8Q4 } else { suitable(&weights.kinds(), of_16_bits) }
     }
 }
 
-/// What suits tensors of such types that are not in 4 bits.
-fn suitable(kinds: &[TensorType], tiles: bool) -> Arithmetic {
+/// What suits tensors of such types that are not in 4 bits, on a processor that has instructions for `of_16_bits`.
+fn suitable(kinds: &[TensorType], of_16_bits: Option<Arithmetic>) -> Arithmetic {
     let quantized = |kind: &TensorType| !matches!(kind, TensorType::F32 | TensorType::F16 | TensorType::BF16);
-    let of_16_bits = |kind: &TensorType| matches!(kind, TensorType::F16 | TensorType::BF16);
-    if kinds.iter().any(quantized) {
-        Arithmetic::Int8
-    } else if tiles && kinds.iter().any(of_16_bits) {
-        Arithmetic::Bf16
-    } else {
-        Arithmetic::F32
+    let in_16_bits = |kind: &TensorType| matches!(kind, TensorType::F16 | TensorType::BF16);
+    match of_16_bits {
+        _ if kinds.iter().any(quantized) => Arithmetic::Int8,
+        Some(arithmetic) if kinds.iter().any(in_16_bits) => arithmetic,
+        _ => Arithmetic::F32,
     }
 }
 
@@ -153,7 +152,7 @@ mod tests {
             (&[F32, Q8_0], Arithmetic::Int8, Arithmetic::Int8),
             (&[F32, BF16, Q6_K], Arithmetic::Int8, Arithmetic::Int8),
         ] {
-            assert_eq!([suitable(kinds, false), suitable(kinds, true)], [without, with], "{kinds:?}");
+            assert_eq!([None, Some(Arithmetic::Bf16)].map(|own| suitable(kinds, own)), [without, with], "{kinds:?}");
         }
     }
 

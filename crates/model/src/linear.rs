@@ -57,7 +57,8 @@ impl Linear {
         let unrounded = Rows { x, inputs: self.inputs };
         match self.panels {
             Panels::F32(_) | Panels::Widened(_) => {}
-            Panels::Tiles(_) => rounded.keep_bf16(pool, kernels, unrounded),
+            Panels::Tiles(_) => rounded.keep_for_tiles(pool, kernels, unrounded),
+            Panels::Dots(_) => rounded.keep_for_dots(pool, kernels, unrounded),
             Panels::Q8(_) | Panels::Q4(_) => rounded.keep_int8(pool, kernels, unrounded),
         }
         let input = Input { x, rounded, rows, from: 0 };
@@ -87,7 +88,8 @@ impl Linear {
             match &self.panels {
                 Panels::F32(w) => kernels.product_f32(self.product(x, &w.as_slice()[weights..], acc)),
                 Panels::Widened(w) => kernels.product_widened(self.product(x, &w.as_slice()[weights..], acc)),
-                Panels::Tiles(panels) => kernels.product_bf16(panels.product(panel, &bf16, acc)),
+                Panels::Tiles(panels) => kernels.product_bf16_tiles(panels.product(panel, &bf16, acc)),
+                Panels::Dots(panels) => kernels.product_bf16_dots(panels.product(panel, &bf16, acc)),
                 Panels::Q8(panels) => kernels.product_q8(panels.product(panel, &int8, acc)),
                 Panels::Q4(panels) => kernels.product_q4(panels.product(panel, &int8, acc)),
             }

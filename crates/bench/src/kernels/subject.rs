@@ -102,6 +102,7 @@ impl Way {
         let weights = match arithmetic {
             Arithmetic::F32 => "as stored, in f32 arithmetic",
             Arithmetic::Bf16 => "in bf16, in bf16 arithmetic",
+            Arithmetic::Bf16Dot => "in bf16, in bf16-dot arithmetic",
             Arithmetic::Int8 => "in 8 bits, in int8 arithmetic",
             Arithmetic::Int8Q4 => "in 4 bits, in int8 arithmetic",
         };

@@ -30,7 +30,7 @@ impl TileProducts {
             let positions = group * GROUP..end.min((group + 1) * GROUP);
             for query in 0..weights.queries {
                 let mut rounded = Bf16Group::ZERO;
-                kernels.round_to_bf16(&weights.elements[query * weights.stride..][positions.clone()], &mut rounded);
+                kernels.round_for_tiles(&weights.elements[query * weights.stride..][positions.clone()], &mut rounded);
                 self.weights.push(rounded);
             }
         }
@@ -42,7 +42,7 @@ impl TileProducts {
         assert!(sums.len() >= queries * stride && self.weights.len() == queries * values.groups, "all that is read");
         // SAFETY: `values` are valid; lengths are checked above.
         unsafe {
-            kernels.product_bf16(BlockProduct {
+            kernels.product_bf16_tiles(BlockProduct {
                 x: self.weights.as_ptr(),
                 x_stride: queries,
                 rows: queries,
@@ -90,7 +90,7 @@ impl Products for TileProducts {
         self.queries.resize(groups * self.count, Bf16Group::ZERO);
         for (query, values) in queries.chunks_exact(head_dim).enumerate() {
             for (group, values) in values.chunks(GROUP).enumerate() {
-                kernels.round_to_bf16(values, &mut self.queries[group * self.count + query]);
+                kernels.round_for_tiles(values, &mut self.queries[group * self.count + query]);
             }
         }
     }
@@ -99,7 +99,7 @@ impl Products for TileProducts {
         let groups = Tiles::key_groups(head.dim);
         // SAFETY: a block's keys are strips of so many groups; the scores are the caller's promise.
         unsafe {
-            kernels.product_bf16(BlockProduct {
+            kernels.product_bf16_tiles(BlockProduct {
                 x: self.queries.as_ptr(),
                 x_stride: self.count,
                 rows: self.count,

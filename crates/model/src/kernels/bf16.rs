@@ -1,21 +1,20 @@
-//! Products of bf16 weights with bf16 inputs, in the order of a matrix unit that multiplies tiles.
+//! Products of bf16 weights with bf16 inputs, by fused multiply-adds in one of two orders: that of a matrix unit,
+//! [`Tiles`], and that of vectors of dot products, [`Dots`]. All sets have the bits of either.
 //!
-//! Inputs are cut into groups of [`GROUP`]. Within a group an output's products are added up in two chains that begin
-//! with zero, one over the even inputs and one over the odd ones, by fused multiply-adds; the two sums are added, and then
-//! their sum to the output. A number too small to be a normal one becomes zero, wherever it appears. That is what
-//! `tdpbf16ps` does (Intel's manual; its order was found by comparing random sums), so all sets have its bits.
+//! Inputs are cut into groups of [`GROUP`]. A number too small to be a normal one becomes zero, wherever it appears, as
+//! both instructions have it.
 
 use half::bf16;
 
 use super::blocks::{self, BlockProduct, Format, GROUP};
 use super::simd::{LANES, Simd};
 
-/// A group of inputs of one row, rounded: as floats, or where tiles are multiplied as bf16, in the first half.
+/// A group of inputs of one row, rounded: as floats, or for instructions that multiply bf16 as such, in the first half.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) union Bf16Group {
     floats: [f32; GROUP],
-    tile: [u16; GROUP],
+    bits: [u16; GROUP],
 }
 
 impl Bf16Group {
@@ -31,17 +30,40 @@ impl Bf16Group {
         Self { floats }
     }
 
-    /// Rounds up to [`GROUP`] inputs to a row of a tile, zeros being what is missing.
+    /// Rounds up to [`GROUP`] inputs to what is multiplied as bf16, zeros being what is missing.
     #[inline(always)]
-    pub(super) fn tile(values: &[f32]) -> Self {
-        let mut tile = [0; GROUP];
-        tile.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = round(*value));
-        Self { tile }
+    pub(super) fn bits(values: &[f32]) -> Self {
+        let mut bits = [0; GROUP];
+        bits.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = round(*value));
+        Self { bits }
     }
 }
 
-/// Blocks of bf16 weights: for each pair of inputs the two weights of each of [`LANES`] outputs side by side.
+/// In which order the products of a block are added to sums.
+pub(crate) trait Order {
+    /// Chains of sums of a row.
+    const CHAINS: usize;
+
+    /// Adds the products of a block and of `R` groups to `R` rows of sums, `acc_stride` elements apart.
+    unsafe fn multiply<S: Bf16, const R: usize>(
+        weights: *const u16,
+        x: *const Bf16Group,
+        acc: *mut f32,
+        acc_stride: usize,
+    );
+}
+
+/// Within a group an output's products are added up in two chains that begin with zero, one over the even inputs and one
+/// over the odd ones; the two sums are added, and then their sum to the output. That is what `tdpbf16ps` does (Intel's
+/// manual; its order was found by comparing random sums).
 pub(crate) struct Tiles;
+
+/// An output's products are added to it one after the other, of each two inputs the second one first. That is what
+/// `vdpbf16ps` does by Intel's manual; whether a processor does is tried before it is used.
+pub(crate) struct Dots;
+
+/// Blocks of bf16 weights: for each pair of inputs the two weights of each of [`LANES`] outputs side by side.
+pub(super) struct Bf16Blocks<O>(std::marker::PhantomData<O>);
 
 /// Bytes of a block.
 pub(crate) const TILE_BYTES: usize = LANES * GROUP * size_of::<u16>();
@@ -56,8 +78,8 @@ pub(crate) fn place_in_tile(lane: usize, input: usize) -> usize {
 
 /// Sums that become zero where they are too small to be normal numbers, on top of the lanes of [`Simd`].
 pub(crate) trait Bf16: Simd {
-    /// Rows of a register tile, at most 12.
-    const BF16_ROWS: usize;
+    /// Chains of sums that registers hold beside the weights and a row's value.
+    const BF16_CHAINS: usize;
 
     /// `a * b + c`, rounded once; zero where that is too small. By default the processor is trusted to make it so.
     #[inline(always)]
@@ -72,54 +94,93 @@ pub(crate) trait Bf16: Simd {
         unsafe { Self::add(a, b) }
     }
     /// [`register_tile`] compiled for this set, as a function of its own.
-    unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>);
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>);
 }
 
-impl<S: Bf16> Format<S> for Tiles {
+impl<S: Bf16, O: Order> Format<S> for Bf16Blocks<O> {
     type Input = Bf16Group;
     const BYTES: usize = TILE_BYTES;
-    const ROWS: usize = S::BF16_ROWS;
+    const ROWS: usize = if S::BF16_CHAINS / O::CHAINS < 12 { S::BF16_CHAINS / O::CHAINS } else { 12 };
 
     #[inline(always)]
     unsafe fn tile<const R: usize>(p: BlockProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
-        unsafe { S::bf16_tile::<R>(p) }
+        unsafe { S::bf16_tile::<O, R>(p) }
     }
 }
 
 /// `acc += x * w`. Where the set's own sums and products are used, the processor has been told that numbers that are too
 /// small are zero.
 #[inline(always)]
-pub(super) unsafe fn product<S: Bf16>(p: BlockProduct<Bf16Group>) {
+pub(super) unsafe fn product<S: Bf16, O: Order>(p: BlockProduct<Bf16Group>) {
     // SAFETY: passed on to the caller.
-    unsafe { blocks::product::<S, Tiles>(p) }
+    unsafe { blocks::product::<S, Bf16Blocks<O>>(p) }
 }
 
 /// One strip and `R` rows.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Bf16, const R: usize>(p: BlockProduct<Bf16Group>) {
-    // SAFETY: `p` describes valid memory; see `BlockProduct`.
-    unsafe {
-        for group in 0..p.groups {
+pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
+    for group in 0..p.groups {
+        // SAFETY: `p` describes valid memory; see `BlockProduct`.
+        unsafe {
             let block = p.w.add(group * TILE_BYTES);
             p.ask_ahead::<S>(block, TILE_BYTES);
-            let (x, w) = (p.x.add(group * p.x_stride), block.cast::<u16>());
+            O::multiply::<S, R>(block.cast(), p.x.add(group * p.x_stride), p.acc, p.acc_stride);
+        }
+    }
+}
+
+impl Order for Tiles {
+    const CHAINS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn multiply<S: Bf16, const R: usize>(
+        weights: *const u16,
+        x: *const Bf16Group,
+        acc: *mut f32,
+        acc_stride: usize,
+    ) {
+        // SAFETY: a block has the pairs of GROUP inputs; there are R groups and rows.
+        unsafe {
             let zero = S::splat(0.0);
             let (mut even, mut odd) = ([zero; R], [zero; R]);
             for pair in 0..GROUP / 2 {
-                let weights = w.add(pair * 2 * LANES);
+                let weights = weights.add(pair * 2 * LANES);
                 chain::<S, R, false>(&mut even, x, pair, weights);
                 chain::<S, R, true>(&mut odd, x, pair, weights);
             }
             for (r, (even, odd)) in even.into_iter().zip(odd).enumerate() {
-                let acc = p.acc.add(r * p.acc_stride);
+                let acc = acc.add(r * acc_stride);
                 S::store(acc, S::add_or_zero(S::load(acc), S::add_or_zero(even, odd)));
             }
         }
     }
 }
 
-/// The next product of one of the two chains of `R` rows.
+impl Order for Dots {
+    const CHAINS: usize = 1;
+
+    #[inline(always)]
+    unsafe fn multiply<S: Bf16, const R: usize>(
+        weights: *const u16,
+        x: *const Bf16Group,
+        acc: *mut f32,
+        acc_stride: usize,
+    ) {
+        // SAFETY: as above.
+        unsafe {
+            let mut sums: [S::V; R] = std::array::from_fn(|r| S::load(acc.add(r * acc_stride)));
+            for pair in 0..GROUP / 2 {
+                let weights = weights.add(pair * 2 * LANES);
+                chain::<S, R, true>(&mut sums, x, pair, weights);
+                chain::<S, R, false>(&mut sums, x, pair, weights);
+            }
+            sums.into_iter().enumerate().for_each(|(r, sum)| S::store(acc.add(r * acc_stride), sum));
+        }
+    }
+}
+
+/// The next product of a chain of `R` rows.
 #[inline(always)]
 unsafe fn chain<S: Bf16, const R: usize, const ODD: bool>(
     sums: &mut [S::V; R],

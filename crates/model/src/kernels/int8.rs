@@ -47,13 +47,15 @@ impl InputGroup {
 pub(crate) trait Int8: Simd {
     /// Sixteen 32-bit integers.
     type Sums: Copy;
+    /// What adds up products with weights of 4 bits, of one group at most.
+    type NibbleSums: Copy;
     /// Four weights of each of sixteen outputs, ready to be multiplied.
     type Quads: Copy;
     /// Rows of a register tile, at most 12.
     const INT8_ROWS: usize;
 
-    /// What sums of products begin with.
-    unsafe fn zero() -> Self::Sums;
+    /// What sums of products with weights of 4 bits begin with.
+    unsafe fn nibble_zero() -> Self::NibbleSums;
     /// What sums of products of signed weights begin with.
     unsafe fn begin(x: *const InputGroup) -> Self::Sums;
     /// [`LANES`] times [`QUAD`] signed weights from memory.
@@ -63,7 +65,14 @@ pub(crate) trait Int8: Simd {
     /// Adds to each lane the products of its four signed weights with the four inputs of `x` from `quad * QUAD` on.
     unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums;
     /// The same with positive weights below 16.
-    unsafe fn dot_nibbles(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums;
+    unsafe fn dot_nibbles(
+        sums: Self::NibbleSums,
+        weights: Self::Quads,
+        x: *const InputGroup,
+        quad: usize,
+    ) -> Self::NibbleSums;
+    /// The sums of a group.
+    unsafe fn of_nibbles(sums: Self::NibbleSums) -> Self::Sums;
     /// As floats: exact, as the sums of a group are below 2^24.
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V;
     /// [`LANES`] 16-bit floats from memory.
@@ -150,7 +159,7 @@ impl Weights for Q4 {
     ) {
         // SAFETY: a block has BYTES bytes; there are R groups and rows.
         unsafe {
-            let mut sums = [S::zero(); R];
+            let mut sums = [S::nibble_zero(); R];
             for eight in 0..GROUP / (2 * QUAD) {
                 let halves = S::load_nibbles(block.add(2 * SCALES_BYTES + eight * LANES * QUAD));
                 for (half, weights) in halves.into_iter().enumerate() {
@@ -162,7 +171,8 @@ impl Weights for Q4 {
             let [scales, smallest] = [S::load_f16(block.cast()), S::load_f16(block.add(SCALES_BYTES).cast())];
             for (r, sum) in sums.into_iter().enumerate() {
                 let (acc, x) = (acc.add(r * acc_stride), &*x.add(r));
-                let scaled = S::fma(S::sums_to_f32(sum), S::mul(scales, S::splat(x.scale)), S::load(acc));
+                let sum = S::sums_to_f32(S::of_nibbles(sum));
+                let scaled = S::fma(sum, S::mul(scales, S::splat(x.scale)), S::load(acc));
                 S::store(acc, S::fma(smallest, S::splat(x.total), scaled));
             }
         }

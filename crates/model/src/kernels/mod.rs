@@ -14,6 +14,7 @@ mod tile;
 mod x86;
 
 pub(crate) use bf16::{Bf16Group, TILE_BYTES, TILE_STRIPS, place_in_tile, round as round_to_bf16};
+use bf16::{Dots, Tiles};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use elementwise::CHAINS;
 pub(crate) use int8::{InputGroup, LARGEST, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
@@ -21,18 +22,22 @@ use int8::{Q4, Q8};
 use portable::Portable;
 pub(crate) use simd::{LANES, Product};
 #[cfg(target_arch = "x86_64")]
-use x86::{Avx2, Avx512, Sets};
+use x86::{Avx2, Avx512, Dot, Sets};
+
+use crate::arithmetic::Arithmetic;
 
 /// The kernels of one instruction set.
 pub(crate) struct Kernels {
-    /// `amx`, `avx512vnni`, `avx512`, `avx2` or `portable`.
+    /// `amx`, `avx512bf16`, `avx512vnni`, `avx512`, `avx2` or `portable`.
     pub(crate) name: &'static str,
     product_f32: unsafe fn(Product<f32>),
     product_widened: unsafe fn(Product<u16>),
-    product_bf16: unsafe fn(BlockProduct<Bf16Group>),
+    product_bf16_tiles: unsafe fn(BlockProduct<Bf16Group>),
+    product_bf16_dots: unsafe fn(BlockProduct<Bf16Group>),
     product_q8: unsafe fn(BlockProduct<InputGroup>),
     product_q4: unsafe fn(BlockProduct<InputGroup>),
-    round_to_bf16: unsafe fn(&[f32], &mut Bf16Group),
+    round_for_tiles: unsafe fn(&[f32], &mut Bf16Group),
+    round_for_dots: unsafe fn(&[f32], &mut Bf16Group),
     round_to_int8: unsafe fn(&[f32], &mut InputGroup),
     rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
@@ -46,10 +51,17 @@ pub(crate) struct Kernels {
 /// The name of the table that multiplies tiles.
 const AMX_NAME: &str = "amx";
 
-/// Instantiates the table for `$set`, with `$int8` for products of bytes and `$bf16` for those of bf16, which takes `$rounded` inputs; `$features` let the
-/// compiler use its instructions in the inlined bodies.
+/// The name of the table with dot products of bf16.
+const BF16_NAME: &str = "avx512bf16";
+
+/// Instantiates the table for `$set`, with `$int8` for products of bytes, `$tiles` and `$dots` for those of bf16 in either
+/// order, from inputs that are kept as `$for_tiles` and `$for_dots`; `$features` let the compiler use its instructions in
+/// the inlined bodies.
 macro_rules! kernels {
-    ($table:ident, $name:expr, $set:ty, int8 $int8:ty, bf16 $bf16:path as $rounded:ident $(, #[$features:meta])?) => {
+    (
+        $table:ident, $name:expr, $set:ty, int8 $int8:ty,
+        tiles $tiles:path as $for_tiles:ident, dots $dots:path as $for_dots:ident $(, #[$features:meta])?
+    ) => {
         static $table: Kernels = {
             $(#[$features])?
             unsafe fn product_f32(p: Product<f32>) {
@@ -62,9 +74,14 @@ macro_rules! kernels {
                 unsafe { tile::product::<$set, u16>(p) }
             }
             $(#[$features])?
-            unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
+            unsafe fn product_bf16_tiles(p: BlockProduct<Bf16Group>) {
                 // SAFETY: passed on to the caller.
-                unsafe { $bf16(p) }
+                unsafe { $tiles(p) }
+            }
+            $(#[$features])?
+            unsafe fn product_bf16_dots(p: BlockProduct<Bf16Group>) {
+                // SAFETY: passed on to the caller.
+                unsafe { $dots(p) }
             }
             $(#[$features])?
             unsafe fn product_q8(p: BlockProduct<InputGroup>) {
@@ -77,8 +94,12 @@ macro_rules! kernels {
                 unsafe { int8::product::<$int8, Q4>(p) }
             }
             $(#[$features])?
-            unsafe fn round_to_bf16(values: &[f32], group: &mut Bf16Group) {
-                *group = Bf16Group::$rounded(values);
+            unsafe fn round_for_tiles(values: &[f32], group: &mut Bf16Group) {
+                *group = Bf16Group::$for_tiles(values);
+            }
+            $(#[$features])?
+            unsafe fn round_for_dots(values: &[f32], group: &mut Bf16Group) {
+                *group = Bf16Group::$for_dots(values);
             }
             $(#[$features])?
             unsafe fn round_to_int8(values: &[f32], group: &mut InputGroup) {
@@ -124,10 +145,12 @@ macro_rules! kernels {
                 name: $name,
                 product_f32,
                 product_widened,
-                product_bf16,
+                product_bf16_tiles,
+                product_bf16_dots,
                 product_q8,
                 product_q4,
-                round_to_bf16,
+                round_for_tiles,
+                round_for_dots,
                 round_to_int8,
                 rms_norm,
                 layer_norm,
@@ -141,25 +164,39 @@ macro_rules! kernels {
     };
 }
 
-kernels!(PORTABLE, "portable", Portable, int8 Portable, bf16 bf16::product::<Portable> as floats);
+kernels!(
+    PORTABLE, "portable", Portable, int8 Portable,
+    tiles bf16::product::<Portable, Tiles> as floats, dots bf16::product::<Portable, Dots> as floats
+);
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX2, "avx2", Avx2, int8 Avx2, bf16 x86::product_bf16::<Avx2> as floats,
+    AVX2, "avx2", Avx2, int8 Avx2,
+    tiles x86::product_bf16::<Avx2, Tiles> as floats, dots x86::product_bf16::<Avx2, Dots> as floats,
     #[target_feature(enable = "avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX512, "avx512", Avx512, int8 Avx2, bf16 x86::product_bf16::<Avx512> as floats,
+    AVX512, "avx512", Avx512, int8 Avx2,
+    tiles x86::product_bf16::<Avx512, Tiles> as floats, dots x86::product_bf16::<Avx512, Dots> as floats,
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512, bf16 x86::product_bf16::<Avx512> as floats,
+    AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512,
+    tiles x86::product_bf16::<Avx512, Tiles> as floats, dots x86::product_bf16::<Avx512, Dots> as floats,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AMX, AMX_NAME, Avx512, int8 Avx512, bf16 x86::product_bf16_in_tiles as tile,
+    AVX512_BF16, BF16_NAME, Avx512, int8 Avx512,
+    tiles x86::product_bf16::<Avx512, Tiles> as floats, dots x86::product_bf16_by_dots as bits,
+    #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+);
+// The instruction for dots takes longer than multiply-adds of floats where there are tiles (Sapphire Rapids).
+#[cfg(target_arch = "x86_64")]
+kernels!(
+    AMX, AMX_NAME, Avx512, int8 Avx512,
+    tiles x86::product_bf16_in_tiles as bits, dots x86::product_bf16::<Avx512, Dots> as floats,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 
@@ -170,7 +207,15 @@ impl Kernels {
         #[cfg(target_arch = "x86_64")]
         {
             let sets = Sets::detect();
-            let offered = [(sets.amx, &AMX), (sets.vnni, &AVX512_VNNI), (sets.avx512, &AVX512), (sets.avx2, &AVX2)];
+            let (fast_dots, slow_dots) = (sets.bf16 == Dot::Fast, sets.bf16 == Dot::Slow);
+            let offered = [
+                (sets.amx, &AMX),
+                (fast_dots, &AVX512_BF16),
+                (sets.vnni, &AVX512_VNNI),
+                (slow_dots, &AVX512_BF16),
+                (sets.avx512, &AVX512),
+                (sets.avx2, &AVX2),
+            ];
             tables.extend(offered.into_iter().filter_map(|(has, table)| has.then_some(table)));
         }
         tables.push(&PORTABLE);
@@ -182,9 +227,13 @@ impl Kernels {
         Self::available()[0]
     }
 
-    /// Whether products of bf16 are those of a matrix unit.
-    pub(crate) fn has_tiles(&self) -> bool {
-        self.name == AMX_NAME
+    /// The arithmetic of 16-bit floats that this set has instructions for.
+    pub(crate) fn arithmetic_of_16_bits(&self) -> Option<Arithmetic> {
+        match self.name {
+            AMX_NAME => Some(Arithmetic::Bf16),
+            BF16_NAME => Some(Arithmetic::Bf16Dot),
+            _ => None,
+        }
     }
 
     /// See [`tile::product`].
@@ -205,13 +254,22 @@ impl Kernels {
         unsafe { (self.product_widened)(p) }
     }
 
-    /// See [`bf16`]; blocks of [`TILE_BYTES`], strips in fours.
+    /// See [`Tiles`]; blocks of [`TILE_BYTES`], strips in fours.
     ///
     /// # Safety
     /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn product_bf16(&self, p: BlockProduct<Bf16Group>) {
+    pub(crate) unsafe fn product_bf16_tiles(&self, p: BlockProduct<Bf16Group>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
-        unsafe { (self.product_bf16)(p) }
+        unsafe { (self.product_bf16_tiles)(p) }
+    }
+
+    /// See [`Dots`]; blocks of [`TILE_BYTES`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_bf16_dots(&self, p: BlockProduct<Bf16Group>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_bf16_dots)(p) }
     }
 
     /// See [`Q8`].
@@ -232,10 +290,16 @@ impl Kernels {
         unsafe { (self.product_q4)(p) }
     }
 
-    /// Rounds to what [`Self::product_bf16`] takes.
-    pub(crate) fn round_to_bf16(&self, values: &[f32], group: &mut Bf16Group) {
+    /// Rounds to what [`Self::product_bf16_tiles`] takes.
+    pub(crate) fn round_for_tiles(&self, values: &[f32], group: &mut Bf16Group) {
         // SAFETY: the set was detected.
-        unsafe { (self.round_to_bf16)(values, group) }
+        unsafe { (self.round_for_tiles)(values, group) }
+    }
+
+    /// Rounds to what [`Self::product_bf16_dots`] takes.
+    pub(crate) fn round_for_dots(&self, values: &[f32], group: &mut Bf16Group) {
+        // SAFETY: the set was detected.
+        unsafe { (self.round_for_dots)(values, group) }
     }
 
     /// See [`int8::quantize`].
@@ -470,6 +534,7 @@ mod tests {
         for (name, flag) in [("avx2", "avx2"), ("avx512vnni", "avx512_vnni"), ("amx", "amx_bf16")] {
             assert_eq!(used(name), said(flag), "{name}");
         }
+        assert!(said("avx512_bf16") || !used(BF16_NAME), "used only if it is there, and has the bits that it should");
     }
 
     #[test]

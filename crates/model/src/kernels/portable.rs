@@ -1,6 +1,6 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
-use super::bf16::{self, Bf16, Bf16Group};
+use super::bf16::{self, Bf16, Bf16Group, Order};
 use super::blocks::{BlockProduct, GROUP};
 use super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::simd::{LANES, Product, Simd, Weight};
@@ -89,11 +89,12 @@ impl Simd for Portable {
 
 impl Int8 for Portable {
     type Sums = [i32; LANES];
+    type NibbleSums = Self::Sums;
     type Quads = [[i8; QUAD]; LANES];
     const INT8_ROWS: usize = 4;
 
     #[inline(always)]
-    unsafe fn zero() -> Self::Sums {
+    unsafe fn nibble_zero() -> Self::Sums {
         [0; LANES]
     }
     #[inline(always)]
@@ -126,6 +127,10 @@ impl Int8 for Portable {
         unsafe { Self::dot(sums, weights, x, quad) }
     }
     #[inline(always)]
+    unsafe fn of_nibbles(sums: Self::Sums) -> Self::Sums {
+        sums
+    }
+    #[inline(always)]
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
         sums.map(|sum| sum as f32)
     }
@@ -147,7 +152,7 @@ impl Int8 for Portable {
 }
 
 impl Bf16 for Portable {
-    const BF16_ROWS: usize = 2;
+    const BF16_CHAINS: usize = 4;
 
     #[inline(always)]
     unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
@@ -158,8 +163,8 @@ impl Bf16 for Portable {
         zip(a, b, bf16::add_or_zero)
     }
     #[inline(never)]
-    unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
-        unsafe { bf16::register_tile::<Self, R>(p) }
+        unsafe { bf16::register_tile::<Self, O, R>(p) }
     }
 }

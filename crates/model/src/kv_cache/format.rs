@@ -19,7 +19,7 @@ impl KvFormat {
     pub(crate) fn of(arithmetic: Arithmetic) -> Self {
         match arithmetic {
             Arithmetic::Bf16 => Self::Tiles,
-            Arithmetic::F32 | Arithmetic::Int8 | Arithmetic::Int8Q4 => Self::Floats,
+            Arithmetic::F32 | Arithmetic::Bf16Dot | Arithmetic::Int8 | Arithmetic::Int8Q4 => Self::Floats,
         }
     }
 

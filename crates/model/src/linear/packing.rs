@@ -59,6 +59,7 @@ impl Packer {
             }
             Arithmetic::F32 => Panels::F32(fill(pool, arena.slab(len)?, rows, |weight| weight, |output| output)),
             Arithmetic::Bf16 => Panels::Tiles(BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows)),
+            Arithmetic::Bf16Dot => Panels::Dots(BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows)),
             Arithmetic::Int8Q4 if rows.all(|matrix| !matrix.is_fine()) => {
                 Panels::Q4(BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows))
             }

@@ -28,9 +28,14 @@ impl Rounded {
         rows.round(pool, &mut self.int8, InputGroup::ZERO, |values, group| kernels.round_to_int8(values, group));
     }
 
-    /// Rounds to bf16 and keeps them.
-    pub(super) fn keep_bf16(&mut self, pool: &mut Pool, kernels: &Kernels, rows: Rows<'_>) {
-        rows.round(pool, &mut self.bf16, Bf16Group::ZERO, |values, group| kernels.round_to_bf16(values, group));
+    /// Rounds to bf16 for tiles and keeps them.
+    pub(super) fn keep_for_tiles(&mut self, pool: &mut Pool, kernels: &Kernels, rows: Rows<'_>) {
+        rows.round(pool, &mut self.bf16, Bf16Group::ZERO, |values, group| kernels.round_for_tiles(values, group));
+    }
+
+    /// Rounds to bf16 for dot products and keeps them.
+    pub(super) fn keep_for_dots(&mut self, pool: &mut Pool, kernels: &Kernels, rows: Rows<'_>) {
+        rows.round(pool, &mut self.bf16, Bf16Group::ZERO, |values, group| kernels.round_for_dots(values, group));
     }
 
     /// `count` rows from `first` on of `stride` that were rounded to bytes.

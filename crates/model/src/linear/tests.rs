@@ -12,7 +12,7 @@ use crate::pool::Pool;
 use crate::raw_matrix::RawMatrix;
 
 /// Arithmetics that round their inputs.
-const ROUNDED: [Arithmetic; 3] = [Arithmetic::Bf16, Arithmetic::Int8, Arithmetic::Int8Q4];
+const ROUNDED: [Arithmetic; 4] = [Arithmetic::Bf16, Arithmetic::Bf16Dot, Arithmetic::Int8, Arithmetic::Int8Q4];
 
 /// A matrix.
 #[derive(Clone, Copy)]
@@ -82,9 +82,16 @@ mod definition {
 
     /// Every other input of a group, from `first` on.
     fn chain(x: &[f32], weights: &[f32], first: usize) -> f32 {
-        let round = |x: f32| bf16::from_f32(x).to_f32();
-        let products = x.iter().zip(weights).skip(first).step_by(2);
-        products.fold(0.0_f32, |sum, (x, weight)| round(*x).mul_add(*weight, sum))
+        x.iter().zip(weights).skip(first).step_by(2).fold(0.0, add)
+    }
+
+    /// As above.
+    pub(super) fn bf16_dot(x: &[f32], weights: &[f32]) -> f32 {
+        x.chunks(2).zip(weights.chunks(2)).fold(0.0, |sum, (x, weights)| x.iter().zip(weights).rev().fold(sum, add))
+    }
+
+    fn add(sum: f32, (x, weight): (&f32, &f32)) -> f32 {
+        bf16::from_f32(*x).to_f32().mul_add(*weight, sum)
     }
 }
 
@@ -114,12 +121,14 @@ fn products_are_what_their_definitions_say() {
         let linear = packed(arithmetic, sizes, &weights);
         let found = forward(Kernels::detect(), &linear, &x);
         for (found, weights) in found.into_iter().zip(rounded_weights(&linear).chunks(sizes.inputs)) {
-            if arithmetic == Arithmetic::Bf16 {
-                assert_eq!(found, definition::bf16(&x, weights));
-            } else {
-                let exact = definition::int8(&x, weights);
-                let sizes: f32 = x.iter().zip(weights).map(|(x, w)| (x * w).abs()).sum();
-                assert!((f64::from(found) - exact).abs() <= 1e-6 * f64::from(sizes), "{found} for {exact}");
+            match arithmetic {
+                Arithmetic::Bf16 => assert_eq!(found, definition::bf16(&x, weights)),
+                Arithmetic::Bf16Dot => assert_eq!(found, definition::bf16_dot(&x, weights)),
+                _ => {
+                    let exact = definition::int8(&x, weights);
+                    let sizes: f32 = x.iter().zip(weights).map(|(x, w)| (x * w).abs()).sum();
+                    assert!((f64::from(found) - exact).abs() <= 1e-6 * f64::from(sizes), "{found} for {exact}");
+                }
             }
         }
     }
@@ -146,12 +155,29 @@ fn extreme_numbers_stay_what_they_are_as_far_as_can_be() {
 }
 
 #[test]
+fn the_largest_sums_of_a_group_fit() {
+    let mut weights = [1.0; GROUP];
+    weights[0] = 0.0;
+    for (arithmetic, kernels) in ROUNDED.into_iter().flat_map(|a| Kernels::available().into_iter().map(move |k| (a, k)))
+    {
+        let linear = packed(arithmetic, Sizes { inputs: GROUP, outputs: 1 }, &weights);
+        for x in [1.0, -1.0] {
+            let sum = forward(kernels, &linear, &[x; GROUP])[0];
+            assert!((sum - 31.0 * x).abs() < 0.02, "{arithmetic}, {}: {sum}", kernels.name);
+        }
+    }
+}
+
+#[test]
 fn a_row_of_the_matrix_is_read_back_as_it_was_rounded() {
     let sizes = Sizes { inputs: 100, outputs: 70 };
     let weights = noise(sizes.inputs * sizes.outputs, 5);
-    for (arithmetic, step) in
-        [(Arithmetic::Bf16, 1.0 / 256.0), (Arithmetic::Int8, 0.51 / LARGEST), (Arithmetic::Int8Q4, 1.02 / 15.0)]
-    {
+    for (arithmetic, step) in [
+        (Arithmetic::Bf16, 1.0 / 256.0),
+        (Arithmetic::Bf16Dot, 1.0 / 256.0),
+        (Arithmetic::Int8, 0.51 / LARGEST),
+        (Arithmetic::Int8Q4, 1.02 / 15.0),
+    ] {
         let rounded = rounded_weights(&packed(arithmetic, sizes, &weights));
         for (found, given) in rounded.chunks(sizes.inputs).zip(weights.chunks(sizes.inputs)) {
             for (found, given) in found.chunks(GROUP).zip(given.chunks(GROUP)) {
@@ -176,8 +202,9 @@ proptest! {
     #[test]
     fn numbers_that_are_too_small_become_zero_in_all_tables(
         x in proptest::collection::vec(tiny(), 64), weights in proptest::collection::vec(tiny(), 64),
+        arithmetic in proptest::sample::select(&[Arithmetic::Bf16, Arithmetic::Bf16Dot][..]),
     ) {
-        let linear = packed(Arithmetic::Bf16, Sizes { inputs: 64, outputs: 1 }, &weights);
+        let linear = packed(arithmetic, Sizes { inputs: 64, outputs: 1 }, &weights);
         let tables = Kernels::available();
         let expected = bits(&forward(tables.last().unwrap(), &linear, &x));
         for kernels in tables {

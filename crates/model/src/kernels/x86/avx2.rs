@@ -7,7 +7,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::super::bf16::{self, Bf16, Bf16Group};
+use super::super::bf16::{self, Bf16, Bf16Group, Order};
 use super::super::blocks::{BlockProduct, GROUP};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::super::simd::{LANES, Product, Simd, Weight};
@@ -130,12 +130,14 @@ unsafe fn now(mut sums: __m256i) -> __m256i {
 
 impl Int8 for Avx2 {
     type Sums = [__m256i; 2];
+    /// In 16 bits: a group's products come to `GROUP / 2 * 15 * 127 = 30 480` at most, in each half of a lane.
+    type NibbleSums = [__m256i; 2];
     type Quads = [__m256i; 2];
     // 16 registers: 4 x 2 sums, 2 of weights, 2 of inputs, one of ones and one for products.
     const INT8_ROWS: usize = 4;
 
     #[inline(always)]
-    unsafe fn zero() -> Self::Sums {
+    unsafe fn nibble_zero() -> Self::NibbleSums {
         unsafe { [_mm256_setzero_si256(); 2] }
     }
     #[inline(always)]
@@ -170,14 +172,22 @@ impl Int8 for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn dot_nibbles(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
+    unsafe fn dot_nibbles(
+        sums: Self::NibbleSums,
+        weights: Self::Quads,
+        x: *const InputGroup,
+        quad: usize,
+    ) -> Self::NibbleSums {
         unsafe {
             let quants = _mm256_set1_epi32((&raw const (*x).quants).cast::<i32>().add(quad).read());
-            let ones = _mm256_set1_epi16(1);
-            let low = _mm256_madd_epi16(_mm256_maddubs_epi16(weights[0], quants), ones);
-            let high = _mm256_madd_epi16(_mm256_maddubs_epi16(weights[1], quants), ones);
-            [now(_mm256_add_epi32(sums[0], low)), now(_mm256_add_epi32(sums[1], high))]
+            let low = _mm256_add_epi16(sums[0], _mm256_maddubs_epi16(weights[0], quants));
+            let high = _mm256_add_epi16(sums[1], _mm256_maddubs_epi16(weights[1], quants));
+            [now(low), now(high)]
         }
+    }
+    #[inline(always)]
+    unsafe fn of_nibbles(sums: Self::NibbleSums) -> Self::Sums {
+        unsafe { sums.map(|sums| _mm256_madd_epi16(sums, _mm256_set1_epi16(1))) }
     }
     #[inline(always)]
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
@@ -212,13 +222,13 @@ impl Int8 for Avx2 {
 }
 
 impl Bf16 for Avx2 {
-    // 16 registers, two for a vector: 3 x 2 chains, the weights, and one for a row's value.
-    const BF16_ROWS: usize = 3;
+    // 16 registers, two for a vector.
+    const BF16_CHAINS: usize = 6;
 
     #[target_feature(enable = "avx2,fma,f16c")]
     #[inline(never)]
-    unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
-        unsafe { bf16::register_tile::<Self, R>(p) }
+        unsafe { bf16::register_tile::<Self, O, R>(p) }
     }
 }

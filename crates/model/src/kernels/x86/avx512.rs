@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::bf16::{self, Bf16, Bf16Group};
+use super::super::bf16::{self, Bf16, Bf16Group, Order};
 use super::super::blocks::{BlockProduct, GROUP};
 use super::super::int8::{self, InputGroup, Int8, Weights};
 use super::super::simd::{Product, Simd, Weight};
@@ -95,11 +95,12 @@ impl Simd for Avx512 {
 /// With VNNI; without, the table takes [`Avx2`] for products of bytes.
 impl Int8 for Avx512 {
     type Sums = __m512i;
+    type NibbleSums = __m512i;
     type Quads = __m512i;
     const INT8_ROWS: usize = 12;
 
     #[inline(always)]
-    unsafe fn zero() -> Self::Sums {
+    unsafe fn nibble_zero() -> Self::Sums {
         unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
@@ -132,6 +133,10 @@ impl Int8 for Avx512 {
         unsafe { Self::dot(sums, weights, x, quad) }
     }
     #[inline(always)]
+    unsafe fn of_nibbles(sums: Self::Sums) -> Self::Sums {
+        sums
+    }
+    #[inline(always)]
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
         unsafe { _mm512_cvtepi32_ps(sums) }
     }
@@ -158,13 +163,12 @@ impl Int8 for Avx512 {
 }
 
 impl Bf16 for Avx512 {
-    // 32 registers: 12 x 2 chains, the weights, and one for a row's value.
-    const BF16_ROWS: usize = 12;
+    const BF16_CHAINS: usize = 24;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
     #[inline(never)]
-    unsafe fn bf16_tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
-        unsafe { bf16::register_tile::<Self, R>(p) }
+        unsafe { bf16::register_tile::<Self, O, R>(p) }
     }
 }

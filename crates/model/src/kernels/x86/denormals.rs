@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 
-use super::super::bf16::{self, Bf16, Bf16Group};
+use super::super::bf16::{self, Bf16, Bf16Group, Order};
 use super::super::blocks::BlockProduct;
 
 /// In the control register: such inputs count as zero, such results become zero.
@@ -10,11 +10,11 @@ const INPUTS_AND_RESULTS: u32 = 1 << 6 | 1 << 15;
 
 /// [`bf16::product`] with numbers that are too small as zero.
 #[inline(always)]
-pub(in super::super) unsafe fn product_bf16<S: Bf16>(p: BlockProduct<Bf16Group>) {
+pub(in super::super) unsafe fn product_bf16<S: Bf16, O: Order>(p: BlockProduct<Bf16Group>) {
     // SAFETY: passed on to the caller. Between the two nothing but kernels compute with floats.
     unsafe {
         let before = to_zero();
-        bf16::product::<S>(p);
+        bf16::product::<S, O>(p);
         restore(before);
     }
 }

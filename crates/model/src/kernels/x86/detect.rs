@@ -1,6 +1,7 @@
 //! Which instruction sets this processor has, and the kernel lets us use.
 
 use super::amx;
+use super::dots::{self, Dot};
 
 /// What was found.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +12,8 @@ pub(in super::super) struct Sets {
     pub(in super::super) avx512: bool,
     /// Products of bytes of AVX-512.
     pub(in super::super) vnni: bool,
+    /// Dot products of bf16.
+    pub(in super::super) bf16: Dot,
     /// Tiles of bf16.
     pub(in super::super) amx: bool,
 }
@@ -25,6 +28,7 @@ impl Sets {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl");
         let vnni = avx512 && is_x86_feature_detected!("avx512vnni");
-        Self { avx2, avx512, vnni, amx: vnni && amx::available() }
+        let bf16 = if vnni { dots::tried() } else { Dot::None };
+        Self { avx2, avx512, vnni, bf16, amx: vnni && amx::available() }
     }
 }

@@ -1,0 +1,162 @@
+//! Dot products of bf16: AVX512-BF16.
+
+// One argument holds for every function below: the set is offered only where the processor has it, and pointers hold what
+// `BlockProduct` says.
+#![allow(clippy::undocumented_unsafe_blocks)]
+
+use std::arch::x86_64::*;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use espalier_speculation::SplitMix64;
+
+use super::super::bf16::{self, Bf16Group, Dots, TILE_BYTES};
+use super::super::blocks::{self, BlockProduct, Format, GROUP};
+use super::super::portable::Portable;
+use super::super::simd::LANES;
+use super::avx512::Avx512;
+use super::denormals;
+
+/// What the instruction is worth on this processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Dot {
+    /// There is none, or none that has the bits of [`Dots`].
+    None,
+    /// It takes longer than multiply-adds of floats.
+    Slow,
+    /// It does not.
+    Fast,
+}
+
+/// Blocks that are multiplied by the instruction.
+struct Native;
+
+/// `acc += x * w`.
+#[inline(always)]
+pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
+    unsafe { blocks::product::<Avx512, Native>(p) }
+}
+
+impl Format<Avx512> for Native {
+    type Input = Bf16Group;
+    const BYTES: usize = TILE_BYTES;
+    // 12 of 32 registers: enough sums that no instruction waits for the one before.
+    const ROWS: usize = 12;
+
+    #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma")]
+    #[inline(never)]
+    unsafe fn tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+        unsafe {
+            let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(p.acc.add(r * p.acc_stride)));
+            for group in 0..p.groups {
+                let block = p.w.add(group * TILE_BYTES);
+                p.ask_ahead::<Avx512>(block, TILE_BYTES);
+                let (x, w) = (p.x.add(group * p.x_stride), block.cast::<__m512i>());
+                for pair in 0..GROUP / 2 {
+                    let weights = _mm512_loadu_si512(w.add(pair));
+                    for (r, sum) in sums.iter_mut().enumerate() {
+                        *sum = dot(*sum, x.add(r).cast::<i32>().add(pair), weights);
+                    }
+                }
+            }
+            sums.into_iter().enumerate().for_each(|(r, sum)| _mm512_storeu_ps(p.acc.add(r * p.acc_stride), sum));
+        }
+    }
+}
+
+/// Adds to each lane the products of its two weights with the two inputs at `inputs`.
+#[inline]
+#[target_feature(enable = "avx512bf16,avx512f")]
+unsafe fn dot(sums: __m512, inputs: *const i32, weights: __m512i) -> __m512 {
+    // SAFETY: the same 512 bits.
+    let bits = |vector: __m512i| unsafe { std::mem::transmute::<__m512i, __m512bh>(vector) };
+    let inputs = _mm512_set1_epi32(unsafe { inputs.read_unaligned() });
+    _mm512_dpbf16_ps(sums, bits(inputs), bits(weights))
+}
+
+/// What a processor's instruction is worth that has AVX-512.
+pub(super) fn tried() -> Dot {
+    static TRIED: OnceLock<Dot> = OnceLock::new();
+    *TRIED
+        .get_or_init(|| if is_x86_feature_detected!("avx512bf16") { unsafe { Trial::new().run() } } else { Dot::None })
+}
+
+/// A product of random numbers, tried before it is relied on: manuals leave the order of sums open.
+struct Trial {
+    /// Inputs of each group, those of all rows side by side: as the instruction takes them, and as floats.
+    bits: Vec<Bf16Group>,
+    floats: Vec<Bf16Group>,
+    weights: Vec<u16>,
+}
+
+const TRIAL_ROWS: usize = 12;
+const TRIAL_GROUPS: usize = 8;
+
+impl Trial {
+    fn new() -> Self {
+        let mut random = SplitMix64::new(1);
+        let mut number = move || any_number(random.next_u64());
+        let inputs: Vec<f32> = (0..TRIAL_GROUPS * TRIAL_ROWS * GROUP).map(|_| number()).collect();
+        Self {
+            bits: inputs.chunks(GROUP).map(Bf16Group::bits).collect(),
+            floats: inputs.chunks(GROUP).map(Bf16Group::floats).collect(),
+            weights: (0..TRIAL_GROUPS * GROUP * LANES).map(|_| bf16::round(number())).collect(),
+        }
+    }
+
+    /// # Safety
+    /// The processor has the instruction.
+    unsafe fn run(&self) -> Dot {
+        unsafe {
+            if self.sums(&self.bits, product_bf16) != self.sums(&self.floats, bf16::product::<Portable, Dots>) {
+                return Dot::None;
+            }
+            let by_floats = self.shortest(&self.floats, denormals::product_bf16::<Avx512, Dots>);
+            if self.shortest(&self.bits, product_bf16) < by_floats { Dot::Fast } else { Dot::Slow }
+        }
+    }
+
+    /// The bits of all sums.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn sums(&self, inputs: &[Bf16Group], product: unsafe fn(BlockProduct<Bf16Group>)) -> Vec<u32> {
+        let mut acc = vec![0.0_f32; TRIAL_ROWS * LANES];
+        // SAFETY: all that the product reads and writes is as long as it says.
+        unsafe {
+            product(BlockProduct {
+                x: inputs.as_ptr(),
+                x_stride: TRIAL_ROWS,
+                rows: TRIAL_ROWS,
+                groups: TRIAL_GROUPS,
+                w: self.weights.as_ptr().cast(),
+                strip_stride: TRIAL_GROUPS * TILE_BYTES,
+                strips: 1,
+                acc: acc.as_mut_ptr(),
+                acc_stride: LANES,
+                prefetch: false,
+            });
+        }
+        acc.into_iter().map(f32::to_bits).collect()
+    }
+
+    /// The shortest of several times, as others only make one longer.
+    ///
+    /// # Safety
+    /// As for [`Self::run`].
+    unsafe fn shortest(&self, inputs: &[Bf16Group], product: unsafe fn(BlockProduct<Bf16Group>)) -> Duration {
+        let time = |_| {
+            let begin = Instant::now();
+            std::hint::black_box(unsafe { self.sums(inputs, product) });
+            begin.elapsed()
+        };
+        (0..20).map(time).min().unwrap_or_default()
+    }
+}
+
+/// A number of 8 bits and of any sign, most of the size of one, some so small that products of them are no normal numbers.
+fn any_number(random: u64) -> f32 {
+    let mantissa = (random % 511) as f32 - 255.0;
+    let exponent = if random >> 32 & 7 == 0 { -64 - (random >> 40 & 7) as i32 } else { (random >> 40 & 7) as i32 - 11 };
+    mantissa * 2.0_f32.powi(exponent)
+}
