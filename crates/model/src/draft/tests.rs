@@ -142,10 +142,10 @@ fn a_state_that_is_an_embedding_is_a_token() {
     let model = open(&edd(), Some(&target())).unwrap();
     assert_eq!((model.kind().name(), model.kind().tapped_layer(), model.exits()), ("edd", Some(2), &[1][..]));
     let (tokens, mut work) = ([7_u32, 300, 12, 9, 40], Workspace::new(2));
-    let mut states = vec![0.0; 4 * 64];
-    for (token, state) in tokens.iter().zip(states.chunks_exact_mut(64)) {
-        model.decoder().embed(*token, state).unwrap();
-    }
+    let mut pass = model.decoder().begin(&mut work);
+    pass.embed(&tokens[..4]).unwrap();
+    let states = pass.states().unwrap().to_vec();
+    drop(pass);
     let mut cache = model.decoder().new_cache();
     // What lies in the tail is forgotten when states come.
     let drafted = Row::chain(&[1, 2, 3], 0);
