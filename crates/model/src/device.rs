@@ -15,7 +15,6 @@ use crate::attention::AttentionShape;
 use crate::config::Norm;
 use crate::device_kind::DeviceKind;
 use crate::error::{ModelError, Result};
-pub(crate) use linear::BUCKET;
 use linear::Map;
 pub(crate) use loading::Upload;
 pub(crate) use pass::DevicePass;

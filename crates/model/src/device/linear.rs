@@ -7,7 +7,7 @@ use crate::config::NormKind;
 
 /// Rows of every product: what is missing is zeros. A library picks its algorithm by the sizes of a product, so all have
 /// the same.
-pub(crate) const BUCKET: usize = 16;
+pub(super) const BUCKET: usize = 16;
 
 /// A linear map with its bias.
 pub(super) struct Map {
@@ -52,9 +52,14 @@ impl NormLayer {
     }
 }
 
-/// `rows` with zeros after them, so that their number is a multiple of [`BUCKET`], at least one.
+/// The number of rows that so many become: a multiple of [`BUCKET`], at least one.
+pub(super) fn bucketed(rows: usize) -> usize {
+    rows.max(1).next_multiple_of(BUCKET)
+}
+
+/// `rows` with zeros after them, so that their number is [`bucketed`].
 pub(super) fn padded(rows: &Tensor) -> Result<Tensor> {
     let count = rows.dim(0)?;
-    let whole = count.max(1).next_multiple_of(BUCKET);
+    let whole = bucketed(count);
     if whole == count { Ok(rows.clone()) } else { rows.pad_with_zeros(0, 0, whole - count) }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use candle_core::{DType, Result as Computed, Tensor};
 
 use super::attention::Group;
-use super::linear::{Map, padded};
+use super::linear::{Map, bucketed, padded};
 use super::{DeviceModel, Layer, Mlp, NormLayer, Projection};
 use crate::config::Activation;
 use crate::error::{ModelError, Result};
@@ -54,7 +54,7 @@ impl Pass for DevicePass<'_> {
     fn place(&mut self, placed: &[Placed]) -> Result<()> {
         let rotary = &self.info.rotary;
         let half = rotary.rotary_dim / 2;
-        let rows = self.rows.next_multiple_of(super::BUCKET);
+        let rows = bucketed(placed.iter().map(Placed::rows).sum());
         let (mut cos, mut sin) = (vec![0.0; rows * half], vec![0.0; rows * half]);
         let turns = cos.chunks_exact_mut(half).zip(sin.chunks_exact_mut(half));
         for (position, (cos, sin)) in placed.iter().flat_map(Placed::positions).zip(turns) {
