@@ -95,6 +95,15 @@ impl Decoder {
         self.arithmetic
     }
 
+    /// What it computes in, and where if that is no processor with kernels of ours: texts are the same to the byte
+    /// where this is the same.
+    pub fn computes_in(&self) -> String {
+        match &self.engine {
+            Engine::Packed(_) => self.arithmetic.to_string(),
+            Engine::Device(model) => format!("{}@{}", self.arithmetic, model.kind()),
+        }
+    }
+
     /// Layers loaded.
     pub fn layers(&self) -> usize {
         self.info.layers

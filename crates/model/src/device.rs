@@ -12,10 +12,9 @@ mod pass;
 use candle_core::{DType, Device, Tensor};
 
 use crate::attention::AttentionShape;
-use crate::config::Norm;
 use crate::device_kind::DeviceKind;
 use crate::error::{ModelError, Result};
-use linear::Map;
+use linear::{Map, NormLayer};
 pub(crate) use loading::Upload;
 pub(crate) use pass::DevicePass;
 
@@ -60,14 +59,6 @@ enum Mlp {
     Plain { up: Map, down: Map },
 }
 
-/// A norm with its weights.
-struct NormLayer {
-    kind: Norm,
-    /// (width,)
-    weight: Tensor,
-    bias: Option<Tensor>,
-}
-
 /// Opens a device of candle's; none if the processor is to be used with kernels of our own.
 ///
 /// # Errors
@@ -82,6 +73,15 @@ pub(crate) fn open(kind: DeviceKind) -> Result<Option<Device>> {
 }
 
 impl DeviceModel {
+    /// The kind of its device.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.device {
+            Device::Cpu => "candle",
+            Device::Cuda(_) => "cuda",
+            Device::Metal(_) => "metal",
+        }
+    }
+
     /// Where it is.
     pub(crate) fn device(&self) -> &Device {
         &self.device

@@ -10,6 +10,7 @@
 mod block;
 mod block_pool;
 mod block_table;
+mod cache_shape;
 mod device_memory;
 mod fault;
 mod floats;
@@ -29,13 +30,14 @@ use crate::error::ModelError;
 pub use block::BLOCK;
 pub use block_pool::BlockPool;
 pub(crate) use block_table::BlockTable;
+pub(crate) use cache_shape::CacheShape;
 pub(crate) use device_memory::KeysAndValues;
 pub use fault::PoolFault;
 pub(crate) use floats::Floats;
 pub(crate) use format::KvFormat;
 pub(crate) use layout::Head;
 pub use ledger::BlockCounts;
-pub(crate) use memory::{CacheShape, KvPlace, LayerCache};
+pub(crate) use memory::{KvPlace, LayerCache};
 pub(crate) use tiles::{GROUPS, Gathered, Tiles};
 
 use block::BlockRow;

@@ -4,7 +4,7 @@
 //! tiles of [`BLOCK`] positions; what a tile adds is merged into what those before it came to. A tile has the same size
 //! whatever a row sees, and what it does not see weighs nothing, so a row's result depends on its path alone.
 
-use candle_core::{D, DType, Device, Result, Tensor};
+use candle_core::{D, DType, Result, Tensor};
 
 use crate::attention::AttentionShape;
 use crate::kv_cache::{BLOCK, BlockTable, KeysAndValues};
@@ -39,6 +39,12 @@ struct Queries<'a> {
     rows: &'a [Seen],
     queries: Tensor,
     window: Option<usize>,
+}
+
+/// A tile of positions: where they lie (rows * BLOCK), and what is added to their scores (rows, 1, 1, BLOCK).
+struct Tile {
+    places: Tensor,
+    unseen: Tensor,
 }
 
 /// What tiles came to so far, for each query: the largest score, the sum of weights relative to it, and the sum of values.
@@ -164,7 +170,10 @@ impl Queries<'_> {
             };
             let unseen: Vec<f32> = self.rows.iter().flat_map(visible).collect();
             let places: Vec<u32> = self.rows.iter().flat_map(place).collect();
-            sums = self.tile(memory, sums, &self.upload(places, unseen)?)?;
+            let (rows, len, device) = (self.rows.len(), places.len(), self.queries.device());
+            let places = Tensor::from_vec(places, len, device)?;
+            let unseen = Tensor::from_vec(unseen, (rows, 1, 1, BLOCK), device)?;
+            sums = self.add(memory, &Tile { places, unseen }, sums)?;
         }
         Ok(sums)
     }
@@ -174,23 +183,16 @@ impl Queries<'_> {
         self.window.map_or(0, |window| row.end().saturating_sub(window))
     }
 
-    /// Where a tile's positions lie (rows * BLOCK), and what is added to their scores (rows, 1, 1, BLOCK).
-    fn upload(&self, places: Vec<u32>, unseen: Vec<f32>) -> Result<(Tensor, Tensor)> {
-        let device: &Device = self.queries.device();
-        let (rows, places_len) = (self.rows.len(), places.len());
-        Ok((Tensor::from_vec(places, places_len, device)?, Tensor::from_vec(unseen, (rows, 1, 1, BLOCK), device)?))
-    }
-
-    fn tile(&self, memory: &KeysAndValues, sums: Sums, (places, unseen): &(Tensor, Tensor)) -> Result<Sums> {
+    fn add(&self, memory: &KeysAndValues, tile: &Tile, sums: Sums) -> Result<Sums> {
         let (rows, kv_heads, _, head_dim) = self.queries.dims4()?;
         // (rows, BLOCK, kv_heads, head_dim), and from that (rows, kv_heads, BLOCK, head_dim)
         let gather = |memory: &Tensor| {
-            let seen = memory.index_select(places, 0)?.to_dtype(DType::F32)?;
+            let seen = memory.index_select(&tile.places, 0)?.to_dtype(DType::F32)?;
             seen.reshape((rows, BLOCK, kv_heads, head_dim))?.transpose(1, 2)?.force_contiguous()
         };
         let (keys, values) = (gather(&memory.keys)?, gather(&memory.values)?);
         // (rows, kv_heads, heads of each, BLOCK)
-        let scores = self.queries.matmul(&keys.transpose(2, 3)?.force_contiguous()?)?.broadcast_add(unseen)?;
+        let scores = self.queries.matmul(&keys.transpose(2, 3)?.force_contiguous()?)?.broadcast_add(&tile.unseen)?;
         let largest = scores.max_keepdim(D::Minus1)?.maximum(&sums.largest)?;
         let weights = scores.broadcast_sub(&largest)?.exp()?;
         let kept = (sums.largest - &largest)?.exp()?;

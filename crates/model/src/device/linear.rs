@@ -2,8 +2,7 @@
 
 use candle_core::{D, Result, Tensor};
 
-use super::NormLayer;
-use crate::config::NormKind;
+use crate::config::{Norm, NormKind};
 
 /// Rows of every product: what is missing is zeros. A library picks its algorithm by the sizes of a product, so all have
 /// the same.
@@ -14,6 +13,14 @@ pub(super) struct Map {
     /// (out, in)
     pub(super) weight: Tensor,
     /// (out,)
+    pub(super) bias: Option<Tensor>,
+}
+
+/// A norm with its weights.
+pub(super) struct NormLayer {
+    pub(super) kind: Norm,
+    /// (width,)
+    pub(super) weight: Tensor,
     pub(super) bias: Option<Tensor>,
 }
 

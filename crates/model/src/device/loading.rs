@@ -2,8 +2,8 @@
 
 use candle_core::{DType, Device, Tensor};
 
-use super::linear::Map;
-use super::{DeviceModel, Layer, Mlp, NormLayer, Projection};
+use super::linear::{Map, NormLayer};
+use super::{DeviceModel, Layer, Mlp, Projection};
 use crate::arithmetic::Arithmetic;
 use crate::attention::AttentionShape;
 use crate::config::{ModelConfig, Norm};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use candle_core::{DType, Result as Computed, Tensor};
 
 use super::attention::Group;
-use super::linear::{Map, bucketed, padded};
-use super::{DeviceModel, Layer, Mlp, NormLayer, Projection};
+use super::linear::{Map, NormLayer, bucketed, padded};
+use super::{DeviceModel, Layer, Mlp, Projection};
 use crate::config::Activation;
 use crate::error::{ModelError, Result};
 use crate::kv_cache::KeysAndValues;

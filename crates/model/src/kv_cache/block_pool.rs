@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::cache_shape::CacheShape;
 use super::ledger::{BlockCounts, Ledger};
-use super::memory::{CacheShape, KvPlace, Memory};
+use super::memory::{KvPlace, Memory};
 use crate::error::{ModelError, Result};
 
 /// Most blocks of a pool, however large its budget is.

@@ -4,8 +4,8 @@ use candle_core::{DType, Device, Result, Tensor};
 use parking_lot::Mutex;
 
 use super::block::{BLOCK, BlockId, BlockRow};
+use super::cache_shape::CacheShape;
 use super::fault::PoolFault;
-use super::memory::CacheShape;
 
 /// For each layer the slots of all blocks, side by side: a block's number and a row in it say which. Tensors are written in
 /// place, and the ledger says by whom.
