@@ -117,7 +117,7 @@ impl Decoder {
     /// A pool of at most `bytes` for the caches of this model.
     ///
     /// # Errors
-    /// [`ModelError::KvBudget`] when that is less than one block.
+    /// [`KvBudget`](crate::ModelError::KvBudget) when that is less than one block.
     pub fn block_pool(&self, bytes: usize) -> Result<BlockPool> {
         BlockPool::new(self.cache_shape(), &self.kv_place(), bytes)
     }
