@@ -10,9 +10,8 @@ mod tests;
 use std::path::Path;
 
 use crate::checkpoint::{CONFIG, Checkpoint};
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, LoadOptions};
 use crate::error::{ModelError, Result};
-use crate::load_options::LoadOptions;
 use config::Probe;
 pub use config::{DraftConfig, DraftFault, TargetCard};
 pub use folder::DraftFolder;

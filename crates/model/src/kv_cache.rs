@@ -9,9 +9,6 @@
 
 mod block;
 mod block_pool;
-mod block_table;
-mod cache_shape;
-mod device_memory;
 mod fault;
 mod floats;
 mod format;
@@ -29,15 +26,12 @@ use crate::error::ModelError;
 
 pub use block::BLOCK;
 pub use block_pool::BlockPool;
-pub(crate) use block_table::BlockTable;
-pub(crate) use cache_shape::CacheShape;
-pub(crate) use device_memory::KeysAndValues;
 pub use fault::PoolFault;
 pub(crate) use floats::Floats;
 pub(crate) use format::KvFormat;
 pub(crate) use layout::Head;
 pub use ledger::BlockCounts;
-pub(crate) use memory::{KvPlace, LayerCache};
+pub(crate) use memory::{CacheShape, LayerCache};
 pub(crate) use tiles::{GROUPS, Gathered, Tiles};
 
 use block::BlockRow;
@@ -110,9 +104,9 @@ impl KvCache {
     }
 
     /// A cache with a pool of its own, for as many positions as `shape` allows.
-    pub(crate) fn alone(shape: CacheShape, place: &KvPlace) -> Self {
+    pub(crate) fn alone(shape: CacheShape) -> Self {
         let (ledger, lease) = Ledger::of_one(shape.context_blocks());
-        Self::new(BlockPool::of(shape, place, ledger), lease, shape.context)
+        Self::new(BlockPool::of(shape, ledger), lease, shape.context)
     }
 
     /// Begins with what its blocks and `part` of another hold of `text`.
@@ -130,14 +124,12 @@ impl KvCache {
     /// Copies the first rows of a block into one of its own and lets go of it.
     fn copy_part(&mut self, Part { block, rows }: Part) -> Result<usize, PoolFault> {
         let taken = self.pool.ledger().take(&mut self.lease);
-        let copied = taken.and_then(|()| {
-            let Some(&own) = self.lease.blocks().last() else { return Ok(0) };
+        if let Some(&own) = self.lease.blocks().last().filter(|_| taken.is_ok()) {
             // SAFETY: this cache has just become the only holder of one and holds the other, which nobody writes.
-            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) }?;
-            Ok(rows)
-        });
+            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) };
+        }
         self.pool.ledger().release(block);
-        copied
+        taken.map(|()| rows)
     }
 
     /// Positions that are part of the sequence.
@@ -181,14 +173,14 @@ impl KvCache {
     /// Makes the last block, which the pool knows, one that may be written: copies it if others share it.
     fn own_last_block(&mut self) -> Result<(), PoolFault> {
         let shared = self.pool.ledger().own_last(&mut self.lease)?;
-        self.published -= 1;
-        let Some((block, &own)) = shared.zip(self.lease.blocks().last()) else { return Ok(()) };
-        let rows = self.committed % BLOCK;
-        // SAFETY: as in `copy_part`.
-        let copied =
+        if let Some((block, &own)) = shared.zip(self.lease.blocks().last()) {
+            let rows = self.committed % BLOCK;
+            // SAFETY: as in `copy_part`.
             unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) };
-        self.pool.ledger().release(block);
-        copied
+            self.pool.ledger().release(block);
+        }
+        self.published -= 1;
+        Ok(())
     }
 
     /// Appends a row to the tail. `parent` is an earlier tail row, or none for a child of the last committed token.
@@ -274,8 +266,7 @@ impl KvCache {
     /// Commits the tail rows `path`, root side first, and drops all others.
     ///
     /// # Errors
-    /// [`ModelError::NotAPath`] when an element is not the child of the one before it; the cache is unchanged then. A
-    /// device that fails, which leaves nothing to go on with.
+    /// [`ModelError::NotAPath`] when an element is not the child of the one before it; the cache is unchanged then.
     pub fn keep_path(&mut self, path: &[usize]) -> Result<(), ModelError> {
         let mut parent = None;
         for &row in path {
@@ -287,7 +278,7 @@ impl KvCache {
         for (to, &from) in path.iter().enumerate() {
             // A parent precedes its children, so `from >= to` and nothing still needed is overwritten.
             if from != to {
-                self.move_row(self.committed + from, self.committed + to)?;
+                self.move_row(self.committed + from, self.committed + to);
             }
         }
         let kept = self.committed..self.committed + path.len();
@@ -300,12 +291,11 @@ impl KvCache {
         Ok(())
     }
 
-    fn move_row(&mut self, from: usize, to: usize) -> Result<(), PoolFault> {
+    fn move_row(&mut self, from: usize, to: usize) {
         let place = |slot: usize| BlockRow { block: self.lease.blocks()[slot / BLOCK], row: slot % BLOCK };
         // SAFETY: slots of the tail lie in blocks that only this cache holds.
-        unsafe { self.pool.memory().copy(place(from), place(to), 1) }?;
+        unsafe { self.pool.memory().copy(place(from), place(to), 1) };
         self.slots.swap(from, to);
-        Ok(())
     }
 
     /// Forgets the tail and every position from `len` on. What is run next in a block that others share goes to a copy of
@@ -344,9 +334,15 @@ impl KvCache {
         self.slots.partition_point(|slot| slot.layers == layers)
     }
 
-    /// Where the slots lie.
-    pub(crate) fn block_table(&self) -> BlockTable {
-        BlockTable { pool: self.pool.clone(), blocks: self.lease.blocks().to_vec() }
+    /// The hidden states that stand beside the tokens of the first positions, in a last layer of their own.
+    pub(crate) fn beside(&mut self) -> Beside {
+        let last = self.pool.memory().shape().layers - 1;
+        Beside { cache: self.layer(last), positions: self.whole() }
+    }
+
+    /// The memory of one layer, for the kernels.
+    pub(crate) fn layer(&mut self, layer: usize) -> LayerCache {
+        self.pool.memory().layer(layer, self.lease.blocks())
     }
 }
 

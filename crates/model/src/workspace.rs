@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::kernels::Kernels;
 use crate::linear::Rounded;
-use crate::pass::Results;
 use crate::team::Team;
 
 /// Threads and buffers of one engine.
@@ -12,7 +11,6 @@ pub struct Workspace {
     pub(crate) team: Team,
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: Buffers,
-    pub(crate) results: Results,
     /// What a linear layer multiplies, where that is rounded first.
     pub(crate) rounded: Rounded,
     /// How long the last pass waited for others of the team.
@@ -32,14 +30,13 @@ impl Workspace {
             team: team.clone(),
             kernels: Kernels::detect(),
             buffers: Buffers::default(),
-            results: Results::default(),
             rounded: Rounded::default(),
             waited: Duration::ZERO,
         }
     }
 
-    /// As [`Self::new`], with the kernels of the instruction set `name` (`amx`, `avx512bf16`, `avx512vnni`, `avx512`,
-    /// `avx2`, `portable`), if this processor has it.
+    /// As [`Self::new`], with the kernels of the instruction set `name` (`amx`, `avx512vnni`, `avx512`, `avx2`, `portable`), if this
+    /// processor has it.
     pub fn with_instruction_set(threads: usize, name: &str) -> Option<Self> {
         let kernels = Kernels::available().into_iter().find(|k| k.name == name)?;
         Some(Self { kernels, ..Self::new(threads) })
@@ -77,4 +74,8 @@ pub(crate) struct Buffers {
     /// cos and sin (rows, rotary_dim / 2) each.
     pub(crate) cos: Vec<f32>,
     pub(crate) sin: Vec<f32>,
+    /// (rows that want some, vocab)
+    pub(crate) logits: Vec<f32>,
+    /// Of each tap (rows, hidden).
+    pub(crate) taps: Vec<Vec<f32>>,
 }
