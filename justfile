@@ -53,7 +53,7 @@ peers *args:
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}
 
-# Measures this tree against the commit BASE, both built here, in turns: about 10 minutes after the builds.
+# Measures this tree against the commit BASE, both built here, in turns: 10 to 30 minutes after the builds.
 perf base turns="9" prompts="models/medium/greedy.jsonl" *args:
     #!/usr/bin/env bash
     set -euo pipefail

@@ -115,13 +115,8 @@ fn compare(
     }
     checked.hidden_max_abs = Some(hidden_max_abs);
     if arithmetic != Arithmetic::F32 {
-        return Ok(further_off(
-            &logits,
-            match arithmetic {
-                Arithmetic::Bf16 | Arithmetic::Bf16Dot => golden.bf16_max_abs,
-                _ => None,
-            },
-        ));
+        let in_bf16 = matches!(arithmetic, Arithmetic::Bf16 | Arithmetic::Bf16Dot);
+        return Ok(further_off(&logits, golden.bf16_max_abs.filter(|_| in_bf16)));
     }
     if !logits.agrees() {
         let (max_abs, differs, rows) = (logits.max_abs, logits.arg_max_differs, logits.rows);

@@ -104,7 +104,9 @@ async fn every_policy_gives_the_plain_text_on_one_thread() {
 
 #[tokio::test]
 async fn policies_give_the_plain_text_in_other_arithmetics_on_two_threads_with_a_poor_drafter() {
-    for (arithmetic, step) in [(Arithmetic::Bf16, 5), (Arithmetic::Int8, 1), (Arithmetic::Int8Q4, 5)] {
+    for (arithmetic, step) in
+        [(Arithmetic::Bf16, 5), (Arithmetic::Bf16Dot, 5), (Arithmetic::Int8, 1), (Arithmetic::Int8Q4, 5)]
+    {
         policies_give_the_plain_text(arithmetic, step, Some(3), 2).await;
     }
 }

@@ -6,7 +6,7 @@
 
 use half::bf16;
 
-use super::blocks::{self, BlockProduct, Format, GROUP};
+use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock};
 use super::simd::{LANES, Simd};
 
 /// A group of inputs of one row, rounded: as floats, or for instructions that multiply bf16 as such, in the first half.
@@ -44,13 +44,8 @@ pub(crate) trait Order {
     /// Chains of sums of a row.
     const CHAINS: usize;
 
-    /// Adds the products of a block and of `R` groups to `R` rows of sums, `acc_stride` elements apart.
-    unsafe fn multiply<S: Bf16, const R: usize>(
-        weights: *const u16,
-        x: *const Bf16Group,
-        acc: *mut f32,
-        acc_stride: usize,
-    );
+    /// Adds the products of a block with `R` groups to as many rows of sums.
+    unsafe fn multiply<S: Bf16, const R: usize>(at: OneBlock<Bf16Group>);
 }
 
 /// Within a group an output's products are added up in two chains that begin with zero, one over the even inputs and one
@@ -122,11 +117,7 @@ pub(super) unsafe fn product<S: Bf16, O: Order>(p: BlockProduct<Bf16Group>) {
 pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
     for group in 0..p.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
-        unsafe {
-            let block = p.w.add(group * TILE_BYTES);
-            p.ask_ahead::<S>(block, TILE_BYTES);
-            O::multiply::<S, R>(block.cast(), p.x.add(group * p.x_stride), p.acc, p.acc_stride);
-        }
+        unsafe { O::multiply::<S, R>(p.block::<S>(group, TILE_BYTES)) }
     }
 }
 
@@ -134,18 +125,13 @@ impl Order for Tiles {
     const CHAINS: usize = 2;
 
     #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(
-        weights: *const u16,
-        x: *const Bf16Group,
-        acc: *mut f32,
-        acc_stride: usize,
-    ) {
+    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<Bf16Group>) {
         // SAFETY: a block has the pairs of GROUP inputs; there are R groups and rows.
         unsafe {
             let zero = S::splat(0.0);
             let (mut even, mut odd) = ([zero; R], [zero; R]);
             for pair in 0..GROUP / 2 {
-                let weights = weights.add(pair * 2 * LANES);
+                let weights = block.cast::<u16>().add(pair * 2 * LANES);
                 chain::<S, R, false>(&mut even, x, pair, weights);
                 chain::<S, R, true>(&mut odd, x, pair, weights);
             }
@@ -161,17 +147,12 @@ impl Order for Dots {
     const CHAINS: usize = 1;
 
     #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(
-        weights: *const u16,
-        x: *const Bf16Group,
-        acc: *mut f32,
-        acc_stride: usize,
-    ) {
+    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<Bf16Group>) {
         // SAFETY: as above.
         unsafe {
             let mut sums: [S::V; R] = std::array::from_fn(|r| S::load(acc.add(r * acc_stride)));
             for pair in 0..GROUP / 2 {
-                let weights = weights.add(pair * 2 * LANES);
+                let weights = block.cast::<u16>().add(pair * 2 * LANES);
                 chain::<S, R, true>(&mut sums, x, pair, weights);
                 chain::<S, R, false>(&mut sums, x, pair, weights);
             }

@@ -33,6 +33,16 @@ impl<X> Clone for BlockProduct<X> {
 
 impl<X> Copy for BlockProduct<X> {}
 
+/// A block, the groups of some rows side by side, and the sums that their products are added to, rows of `acc_stride`
+/// elements.
+#[derive(Clone, Copy)]
+pub(crate) struct OneBlock<X> {
+    pub(super) block: *const u8,
+    pub(super) x: *const X,
+    pub(super) acc: *mut f32,
+    pub(super) acc_stride: usize,
+}
+
 /// What blocks of weights hold, to be multiplied by the instructions of `S`.
 pub(crate) trait Format<S: Simd> {
     /// A group of inputs of one row.
@@ -57,6 +67,17 @@ const CACHE_LINE: usize = 64;
 const GROUPS_AT_ONCE: usize = 8;
 
 impl<X> BlockProduct<X> {
+    /// The block of `bytes` bytes of a group, in the first strip; those that come some blocks later are asked for.
+    #[inline(always)]
+    pub(super) unsafe fn block<S: Simd>(&self, group: usize, bytes: usize) -> OneBlock<X> {
+        // SAFETY: the caller names a group of the product.
+        unsafe {
+            let block = self.w.add(group * bytes);
+            self.ask_ahead::<S>(block, bytes);
+            OneBlock { block, x: self.x.add(group * self.x_stride), acc: self.acc, acc_stride: self.acc_stride }
+        }
+    }
+
     /// Asks for the block of `bytes` bytes that will be used some blocks after the one at `block`.
     #[inline(always)]
     pub(super) unsafe fn ask_ahead<S: Simd>(&self, block: *const u8, bytes: usize) {

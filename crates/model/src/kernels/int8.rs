@@ -9,7 +9,7 @@
 //! Processors multiply an unsigned with a signed byte. So either the inputs are made positive and their signs given to the
 //! weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
-use super::blocks::{self, BlockProduct, Format, GROUP};
+use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock};
 use super::simd::{LANES, Simd, to_array};
 
 /// Inputs of one output that lie side by side: as many products as one 32-bit sum takes at once.
@@ -88,13 +88,8 @@ pub(crate) trait Weights {
     /// Bytes of a block.
     const BYTES: usize;
 
-    /// Adds the products of a block and of `R` groups to `R` rows of sums, `acc_stride` elements apart.
-    unsafe fn multiply<S: Int8, const R: usize>(
-        block: *const u8,
-        x: *const InputGroup,
-        acc: *mut f32,
-        acc_stride: usize,
-    );
+    /// Adds the products of a block with `R` groups to as many rows of sums.
+    unsafe fn multiply<S: Int8, const R: usize>(at: OneBlock<InputGroup>);
 }
 
 /// 8 bits each: a scale of 16 bits for each of [`LANES`] outputs, and then for each four inputs the four weights of each
@@ -119,12 +114,7 @@ impl Weights for Q8 {
     const BYTES: usize = Q8_BYTES;
 
     #[inline(always)]
-    unsafe fn multiply<S: Int8, const R: usize>(
-        block: *const u8,
-        x: *const InputGroup,
-        acc: *mut f32,
-        acc_stride: usize,
-    ) {
+    unsafe fn multiply<S: Int8, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<InputGroup>) {
         // SAFETY: a block has BYTES bytes; there are R groups and rows.
         unsafe {
             let mut sums = [S::begin(x); R];
@@ -151,12 +141,7 @@ impl Weights for Q4 {
     const BYTES: usize = Q4_BYTES;
 
     #[inline(always)]
-    unsafe fn multiply<S: Int8, const R: usize>(
-        block: *const u8,
-        x: *const InputGroup,
-        acc: *mut f32,
-        acc_stride: usize,
-    ) {
+    unsafe fn multiply<S: Int8, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<InputGroup>) {
         // SAFETY: a block has BYTES bytes; there are R groups and rows.
         unsafe {
             let mut sums = [S::nibble_zero(); R];
@@ -199,11 +184,7 @@ impl<S: Int8, W: Weights> Format<S> for Int8Blocks<W> {
 pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
     for group in 0..p.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
-        unsafe {
-            let block = p.w.add(group * W::BYTES);
-            p.ask_ahead::<S>(block, W::BYTES);
-            W::multiply::<S, R>(block, p.x.add(group * p.x_stride), p.acc, p.acc_stride);
-        }
+        unsafe { W::multiply::<S, R>(p.block::<S>(group, W::BYTES)) }
     }
 }
 

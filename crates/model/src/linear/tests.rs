@@ -82,16 +82,20 @@ mod definition {
 
     /// Every other input of a group, from `first` on.
     fn chain(x: &[f32], weights: &[f32], first: usize) -> f32 {
-        x.iter().zip(weights).skip(first).step_by(2).fold(0.0, add)
+        let products = x.iter().zip(weights).skip(first).step_by(2);
+        products.fold(0.0, |sum, (x, weight)| add(sum, *x, *weight))
     }
 
     /// As above.
     pub(super) fn bf16_dot(x: &[f32], weights: &[f32]) -> f32 {
-        x.chunks(2).zip(weights.chunks(2)).fold(0.0, |sum, (x, weights)| x.iter().zip(weights).rev().fold(sum, add))
+        let pairs = x.chunks(2).zip(weights.chunks(2));
+        let products = pairs.flat_map(|(x, weights)| x.iter().zip(weights).rev());
+        products.fold(0.0, |sum, (x, weight)| add(sum, *x, *weight))
     }
 
-    fn add(sum: f32, (x, weight): (&f32, &f32)) -> f32 {
-        bf16::from_f32(*x).to_f32().mul_add(*weight, sum)
+    /// The sum and the product of an input, rounded, with a weight.
+    fn add(sum: f32, x: f32, weight: f32) -> f32 {
+        bf16::from_f32(x).to_f32().mul_add(weight, sum)
     }
 }
 

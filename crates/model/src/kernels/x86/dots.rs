@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use espalier_speculation::SplitMix64;
 
 use super::super::bf16::{self, Bf16Group, Dots, TILE_BYTES};
-use super::super::blocks::{self, BlockProduct, Format, GROUP};
+use super::super::blocks::{self, BlockProduct, Format, GROUP, OneBlock};
 use super::super::portable::Portable;
 use super::super::simd::LANES;
 use super::avx512::Avx512;
@@ -49,11 +49,9 @@ impl Format<Avx512> for Native {
         unsafe {
             let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(p.acc.add(r * p.acc_stride)));
             for group in 0..p.groups {
-                let block = p.w.add(group * TILE_BYTES);
-                p.ask_ahead::<Avx512>(block, TILE_BYTES);
-                let (x, w) = (p.x.add(group * p.x_stride), block.cast::<__m512i>());
+                let OneBlock { block, x, .. } = p.block::<Avx512>(group, TILE_BYTES);
                 for pair in 0..GROUP / 2 {
-                    let weights = _mm512_loadu_si512(w.add(pair));
+                    let weights = _mm512_loadu_si512(block.cast::<__m512i>().add(pair));
                     for (r, sum) in sums.iter_mut().enumerate() {
                         *sum = dot(*sum, x.add(r).cast::<i32>().add(pair), weights);
                     }
