@@ -88,7 +88,7 @@ pub(crate) trait Bf16: Simd {
         // SAFETY: the caller vouches for the instruction set.
         unsafe { Self::add(a, b) }
     }
-    /// [`register_tile`] compiled for this set, as a function of its own.
+    /// [`register_tile`] compiled for this set.
     unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>);
 }
 

@@ -52,7 +52,7 @@ pub(crate) trait Format<S: Simd> {
     /// Rows of a register tile, at most 12.
     const ROWS: usize;
 
-    /// One strip and `R` rows, as a function of its own: inside a larger one the compiler would keep sums in memory.
+    /// One strip and `R` rows.
     unsafe fn tile<const R: usize>(p: BlockProduct<Self::Input>);
 }
 
@@ -109,6 +109,13 @@ pub(super) unsafe fn product<S: Simd, F: Format<S>>(p: BlockProduct<F::Input>) {
     }
 }
 
+/// [`Format::tile`] as a function of its own, as in `super::tile`.
+#[inline(never)]
+unsafe fn apart<S: Simd, F: Format<S>, const R: usize>(p: BlockProduct<F::Input>) {
+    // SAFETY: passed on to the caller.
+    unsafe { F::tile::<R>(p) }
+}
+
 /// A strip over all rows, in register tiles of about equal height.
 #[inline(always)]
 unsafe fn strip<S: Simd, F: Format<S>>(mut p: BlockProduct<F::Input>) {
@@ -118,18 +125,18 @@ unsafe fn strip<S: Simd, F: Format<S>>(mut p: BlockProduct<F::Input>) {
         // SAFETY: the rows of `p` are walked once.
         unsafe {
             match height {
-                1 => F::tile::<1>(p),
-                2 => F::tile::<2>(p),
-                3 => F::tile::<3>(p),
-                4 => F::tile::<4>(p),
-                5 => F::tile::<5>(p),
-                6 => F::tile::<6>(p),
-                7 => F::tile::<7>(p),
-                8 => F::tile::<8>(p),
-                9 => F::tile::<9>(p),
-                10 => F::tile::<10>(p),
-                11 => F::tile::<11>(p),
-                _ => F::tile::<12>(p),
+                1 => apart::<S, F, 1>(p),
+                2 => apart::<S, F, 2>(p),
+                3 => apart::<S, F, 3>(p),
+                4 => apart::<S, F, 4>(p),
+                5 => apart::<S, F, 5>(p),
+                6 => apart::<S, F, 6>(p),
+                7 => apart::<S, F, 7>(p),
+                8 => apart::<S, F, 8>(p),
+                9 => apart::<S, F, 9>(p),
+                10 => apart::<S, F, 10>(p),
+                11 => apart::<S, F, 11>(p),
+                _ => apart::<S, F, 12>(p),
             }
             p.x = p.x.add(height);
             p.acc = p.acc.add(height * p.acc_stride);

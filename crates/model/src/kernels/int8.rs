@@ -79,7 +79,7 @@ pub(crate) trait Int8: Simd {
     unsafe fn load_f16(from: *const u16) -> Self::V;
     /// Integers of -127..=127 as bytes.
     unsafe fn to_bytes(values: [Self::V; 2]) -> [i8; GROUP];
-    /// [`register_tile`] compiled for this set, as a function of its own.
+    /// [`register_tile`] compiled for this set.
     unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>);
 }
 

@@ -76,7 +76,6 @@ impl Simd for Portable {
         const MAGIC: f32 = 12_582_912.0;
         a.map(|a| (a + MAGIC) - MAGIC)
     }
-    #[inline(never)]
     unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
         unsafe { register_tile::<Self, W, N, R, ODD>(p) }
@@ -144,7 +143,6 @@ impl Int8 for Portable {
     unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
         std::array::from_fn(|i| if i < LANES { first[i] as i8 } else { second[i - LANES] as i8 })
     }
-    #[inline(never)]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
         unsafe { int8::register_tile::<Self, W, R>(p) }
@@ -162,7 +160,6 @@ impl Bf16 for Portable {
     unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, bf16::add_or_zero)
     }
-    #[inline(never)]
     unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(p) }

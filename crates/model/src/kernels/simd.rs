@@ -42,8 +42,7 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// To the nearest integer, ties to even.
     unsafe fn round(a: Self::V) -> Self::V;
-    /// [`super::tile::register_tile`] compiled for this set, as a function of its own: inside a larger one the
-    /// compiler would keep sums in memory.
+    /// [`super::tile::register_tile`] compiled for this set.
     unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>);
     /// `a * 2^n` for integral `n` in -126..=127.
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V;

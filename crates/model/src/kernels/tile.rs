@@ -65,6 +65,15 @@ pub(crate) unsafe fn register_tile<S: Simd, W: Weight, const N: usize, const R: 
     }
 }
 
+/// [`Simd::tile`] as a function of its own: inside a larger one the compiler would keep sums in memory. It has none of the
+/// set's features, because `#[inline(never)]` is lost beside `#[target_feature]` (rustc 1.95), and so nothing that has
+/// them becomes part of it.
+#[inline(never)]
+unsafe fn apart<S: Simd, W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
+    // SAFETY: passed on to the caller.
+    unsafe { S::tile::<W, N, R, ODD>(p) }
+}
+
 /// A strip of `N` vectors over all rows, in register tiles of about equal height.
 unsafe fn strip<S: Simd, W: Weight, const N: usize, const ODD: bool>(mut p: Product<W>) {
     let [wide, two, one] = S::ROWS;
@@ -75,18 +84,18 @@ unsafe fn strip<S: Simd, W: Weight, const N: usize, const ODD: bool>(mut p: Prod
         // SAFETY: the rows of `p` are walked once.
         unsafe {
             match height {
-                1 => S::tile::<W, N, 1, ODD>(p),
-                2 => S::tile::<W, N, 2, ODD>(p),
-                3 => S::tile::<W, N, 3, ODD>(p),
-                4 => S::tile::<W, N, 4, ODD>(p),
-                5 => S::tile::<W, N, 5, ODD>(p),
-                6 => S::tile::<W, N, 6, ODD>(p),
-                7 => S::tile::<W, N, 7, ODD>(p),
-                8 => S::tile::<W, N, 8, ODD>(p),
-                9 => S::tile::<W, N, 9, ODD>(p),
-                10 => S::tile::<W, N, 10, ODD>(p),
-                11 => S::tile::<W, N, 11, ODD>(p),
-                _ => S::tile::<W, N, 12, ODD>(p),
+                1 => apart::<S, W, N, 1, ODD>(p),
+                2 => apart::<S, W, N, 2, ODD>(p),
+                3 => apart::<S, W, N, 3, ODD>(p),
+                4 => apart::<S, W, N, 4, ODD>(p),
+                5 => apart::<S, W, N, 5, ODD>(p),
+                6 => apart::<S, W, N, 6, ODD>(p),
+                7 => apart::<S, W, N, 7, ODD>(p),
+                8 => apart::<S, W, N, 8, ODD>(p),
+                9 => apart::<S, W, N, 9, ODD>(p),
+                10 => apart::<S, W, N, 10, ODD>(p),
+                11 => apart::<S, W, N, 11, ODD>(p),
+                _ => apart::<S, W, N, 12, ODD>(p),
             }
             p.x = p.x.add(height * p.x_stride);
             p.acc = p.acc.add(height * p.acc_stride);

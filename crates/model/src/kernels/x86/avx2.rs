@@ -93,7 +93,6 @@ impl Simd for Avx2 {
         unsafe { [_mm256_round_ps::<NEAREST>(a[0]), _mm256_round_ps::<NEAREST>(a[1])] }
     }
     #[target_feature(enable = "avx2,fma,f16c")]
-    #[inline(never)]
     unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
         unsafe { register_tile::<Self, W, N, R, ODD>(p) }
@@ -214,7 +213,6 @@ impl Int8 for Avx2 {
         }
     }
     #[target_feature(enable = "avx2,fma,f16c")]
-    #[inline(never)]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
         unsafe { int8::register_tile::<Self, W, R>(p) }
@@ -226,7 +224,6 @@ impl Bf16 for Avx2 {
     const BF16_CHAINS: usize = 6;
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    #[inline(never)]
     unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(p) }

@@ -81,7 +81,6 @@ impl Simd for Avx512 {
         unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
     }
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma")]
-    #[inline(never)]
     unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
         unsafe { register_tile::<Self, W, N, R, ODD>(p) }
@@ -155,7 +154,6 @@ impl Int8 for Avx512 {
         }
     }
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
-    #[inline(never)]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
         unsafe { int8::register_tile::<Self, W, R>(p) }
@@ -166,7 +164,6 @@ impl Bf16 for Avx512 {
     const BF16_CHAINS: usize = 24;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
-    #[inline(never)]
     unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(p) }

@@ -44,7 +44,6 @@ impl Format<Avx512> for Native {
     const ROWS: usize = 12;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma")]
-    #[inline(never)]
     unsafe fn tile<const R: usize>(p: BlockProduct<Bf16Group>) {
         unsafe {
             let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(p.acc.add(r * p.acc_stride)));
