@@ -49,6 +49,11 @@ bench-kernels *args:
 peers *args:
     tests/peers/run "$@"
 
+# Builds services and command line for NVIDIA GPUs into target/cuda/build; it takes no GPU, but downloads CUDA's compiler.
+[positional-arguments]
+cuda-build *args:
+    deploy/cuda/build "$@"
+
 # Measures speculative against plain decoding through gRPC, on prompts of a JSONL file.
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
-use espalier_model::{Compute, ComputeConflict, Quantize};
+use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
 use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
@@ -64,6 +64,10 @@ pub struct Args {
     /// `f32` for floats; or `auto`, the same but for floats of 16 bits what this processor has instructions for.
     #[arg(long, env = "ESPALIER_DRAFTER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
     pub compute: Compute,
+    /// Where the model runs: `cpu`; `cuda` or `cuda:N`, an NVIDIA GPU, if the program was built for it; or `candle`, what
+    /// runs on GPUs on the processor, to try it.
+    #[arg(long, env = "ESPALIER_DRAFTER_DEVICE", default_value_t, value_name = "DEVICE")]
+    pub device: DeviceKind,
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`.
     #[arg(long, env = "ESPALIER_DRAFTER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
@@ -124,6 +128,8 @@ pub struct Config {
     pub kv_memory: Option<Bytes>,
     /// What matrices are multiplied in.
     pub compute: Compute,
+    /// Where the model runs.
+    pub device: DeviceKind,
 }
 
 impl Config {
@@ -146,6 +152,7 @@ impl Config {
             shares: Vec::new(),
             kv_memory: None,
             compute: Compute::default(),
+            device: DeviceKind::default(),
         }
     }
 
@@ -171,6 +178,7 @@ impl Config {
                 shares,
                 kv_memory: args.kv_memory,
                 compute: compute?,
+                device: args.device,
                 ..Self::new(args.model.clone(), layers?, args.threads)
             })
         })

@@ -144,7 +144,7 @@ impl From<SequenceError> for Fault {
             E::States { .. } => (Party::Verifier, FaultKind::Internal),
             E::Full { .. } | E::Memory(PoolFault::Full { .. }) => (Party::Drafter, FaultKind::Overloaded),
             E::Stopped => (Party::Drafter, FaultKind::Gone),
-            E::Model(_) | E::Logits(_) | E::Candidates(_) | E::Grow(_) | E::Draw(_) => {
+            E::Model(_) | E::Logits(_) | E::Candidates(_) | E::Grow(_) | E::Draw(_) | E::Memory(PoolFault::Device) => {
                 (Party::Drafter, FaultKind::Internal)
             }
         };

@@ -85,8 +85,9 @@ impl Drafter {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self, DrafterError> {
         let tokenizer = Tokenizer::open(&config.model)?;
-        let arithmetic = config.compute.of(&Weights::open(&config.model)?);
-        let options = LoadOptions { layers: config.layers, arithmetic, ..LoadOptions::default() };
+        let arithmetic = config.compute.of(&Weights::open(&config.model)?, config.device);
+        let options =
+            LoadOptions { layers: config.layers, arithmetic, device: config.device, ..LoadOptions::default() };
         let folders = DraftFolder { dir: &config.model, target: config.target_model.as_deref() };
         let model = Arc::new(DraftModel::open_with_progress(folders, &options, progress)?);
         let card = describe(config, &model, &tokenizer);
@@ -272,7 +273,7 @@ fn describe(config: &Config, model: &DraftModel, tokenizer: &Tokenizer) -> Draft
             tapped_layer: kind.tapped_layer(),
         }),
         exits: model.exits().len(),
-        arithmetic: decoder.arithmetic().to_string(),
+        arithmetic: decoder.computes_in(),
     }
 }
 

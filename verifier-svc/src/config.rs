@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use espalier_model::{Compute, ComputeConflict, Quantize};
+use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
 use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
@@ -50,6 +50,10 @@ pub struct Args {
     /// that shall take over from each other need the same
     #[arg(long, env = "ESPALIER_VERIFIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
     pub compute: Compute,
+    /// Where the model runs: `cpu`; `cuda` or `cuda:N`, an NVIDIA GPU, if the program was built for it; or `candle`, what
+    /// runs on GPUs on the processor, to try it
+    #[arg(long, env = "ESPALIER_VERIFIER_DEVICE", default_value_t, value_name = "DEVICE")]
+    pub device: DeviceKind,
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`
     #[arg(long, env = "ESPALIER_VERIFIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
@@ -97,6 +101,8 @@ pub struct Config {
     pub(crate) kv_memory: Option<Bytes>,
     /// What matrices are multiplied in.
     pub(crate) compute: Compute,
+    /// Where the model runs.
+    pub(crate) device: DeviceKind,
 }
 
 impl Config {
@@ -126,6 +132,7 @@ impl Config {
                 tree_nodes_max: tree_nodes_max?,
                 kv_memory: args.kv_memory,
                 compute: compute?,
+                device: args.device,
             })
         })
     }
@@ -148,6 +155,7 @@ impl Config {
                 tree_nodes_max,
                 kv_memory: None,
                 compute: Compute::default(),
+                device: DeviceKind::default(),
             })
         })
     }
@@ -175,6 +183,12 @@ impl Config {
     #[must_use]
     pub fn with_compute(self, compute: Compute) -> Self {
         Self { compute, ..self }
+    }
+
+    /// The same on another device.
+    #[must_use]
+    pub fn with_device(self, device: DeviceKind) -> Self {
+        Self { device, ..self }
     }
 
     /// The target's name.

@@ -104,7 +104,7 @@ impl VerifierError {
             Self::Full { .. } | Self::Busy | Self::Memory(PoolFault::Full { .. }) => FaultKind::Overloaded,
             Self::TakenOver { .. } | Self::Idle { .. } => FaultKind::LostSequence,
             Self::Stopped => FaultKind::Gone,
-            Self::Model { .. } | Self::Accept(_) => FaultKind::Internal,
+            Self::Model { .. } | Self::Accept(_) | Self::Memory(PoolFault::Device) => FaultKind::Internal,
         }
     }
 

@@ -69,8 +69,8 @@ impl Target {
         if tokens > vocab {
             return Err(LoadError::Vocabulary { tokens, vocab });
         }
-        let arithmetic = config.compute.of(&checkpoint.weights()?);
-        let options = LoadOptions { arithmetic, ..LoadOptions::default() };
+        let arithmetic = config.compute.of(&checkpoint.weights()?, config.device);
+        let options = LoadOptions { arithmetic, device: config.device, ..LoadOptions::default() };
         let decoder = Decoder::load_with_progress(&checkpoint, &options, progress)?;
         let mut work = Workspace::of_team(team);
         let measured = decoder.measure_passes(&mut work)?;
@@ -86,7 +86,7 @@ impl Target {
                 fingerprint: fingerprint(&config.model)?,
                 layers: decoder.layers(),
                 hidden_size: decoder.config().hidden,
-                arithmetic: decoder.arithmetic().to_string(),
+                arithmetic: decoder.computes_in(),
             },
         };
         let longest = Bytes(decoder.context_bytes());

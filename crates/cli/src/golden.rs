@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use espalier_command::{Verdict, report};
+use espalier_local::SystemArgs;
 use espalier_model::{
-    Arithmetic, Checkpoint, Comparison, Compute, Decoder, Depth, Golden, LoadOptions, Logits, ModelError, Row, Segment,
+    Arithmetic, Checkpoint, Comparison, Decoder, Depth, Golden, LoadOptions, Logits, ModelError, Row, Segment,
     Workspace,
 };
 use espalier_speculation::{Token, arg_max};
@@ -29,7 +30,7 @@ struct Checked {
 /// Checks in the arithmetic that is asked for: `f32` must have the logits and the text; `bf16` logits that are no further off
 /// than those of transformers in bf16, where that is known, and the same best tokens wherever they are ahead by more; of
 /// others it is told how far they are off.
-pub(crate) fn run(args: &Folder, compute: Compute) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &Folder, system: &SystemArgs) -> Result<Verdict, CliError> {
     let folders = folders(&args.folder)?;
     if folders.is_empty() {
         return Err(CliError::NoFolders { path: args.folder.clone() });
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Folder, compute: Compute) -> Result<Verdict, CliError> 
     let mut work = Workspace::new(2);
     let mut failed = 0;
     for folder in &folders {
-        let checked = check(folder, compute, &mut work);
+        let checked = check(folder, system, &mut work);
         failed += usize::from(!checked.passed);
         print(&checked, args.json);
     }
@@ -79,10 +80,10 @@ fn print(checked: &Checked, json: bool) {
     }
 }
 
-fn check(folder: &Path, compute: Compute, work: &mut Workspace) -> Checked {
+fn check(folder: &Path, system: &SystemArgs, work: &mut Workspace) -> Checked {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut checked = Checked { folder: name, passed: false, logits_max_abs: None, hidden_max_abs: None, fault: None };
-    match compare(folder, compute, work, &mut checked) {
+    match compare(folder, system, work, &mut checked) {
         Ok(fault) => checked.fault = fault,
         Err(error) => checked.fault = Some(error.to_string()),
     }
@@ -93,13 +94,14 @@ fn check(folder: &Path, compute: Compute, work: &mut Workspace) -> Checked {
 /// What differs, if anything does.
 fn compare(
     folder: &Path,
-    compute: Compute,
+    system: &SystemArgs,
     work: &mut Workspace,
     checked: &mut Checked,
 ) -> Result<Option<String>, ModelError> {
     let (golden, checkpoint) = (Golden::open(folder)?, Checkpoint::open(folder)?);
-    let arithmetic = compute.of(&checkpoint.weights()?);
-    let decoder = Decoder::load(&checkpoint, &LoadOptions { arithmetic, ..LoadOptions::default() })?;
+    let SystemArgs { compute, device, .. } = *system;
+    let arithmetic = compute.of(&checkpoint.weights()?, device);
+    let decoder = Decoder::load(&checkpoint, &LoadOptions { arithmetic, device, ..LoadOptions::default() })?;
     let taps: Vec<usize> = golden.taps.iter().map(|tap| tap.layers).collect();
     let mut cache = decoder.new_cache();
     let rows = Row::chain(&golden.input_ids, 0);

@@ -52,7 +52,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Serve(serve)) => block_on(serve::run(&args.system, &serve)),
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Top(top)) => block_on(top::run(&top)),
-        Some(Command::Golden(folder)) => golden::run(&folder, args.system.compute),
+        Some(Command::Golden(folder)) => golden::run(&folder, &args.system),
         Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),
         Some(Command::Tune(tune)) => block_on(tune::run(&args.system, &tune)),

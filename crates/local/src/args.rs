@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use espalier_model::{Compute, ComputeConflict, Quantize};
+use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
 use espalier_service_kit::Bytes;
 
 /// What a system that is started here is made of.
@@ -43,6 +43,13 @@ pub struct SystemArgs {
     /// What drafters multiply matrices in; what targets do when absent.
     #[arg(long, global = true, env = "ESPALIER_DRAFT_COMPUTE", value_name = "ARITHMETIC")]
     pub draft_compute: Option<Compute>,
+    /// Where targets run: `cpu`; `cuda` or `cuda:N`, an NVIDIA GPU, if the program was built for it; or `candle`, what runs
+    /// on GPUs on the processor, to try it.
+    #[arg(long, global = true, env = "ESPALIER_DEVICE", default_value_t, value_name = "DEVICE")]
+    pub device: DeviceKind,
+    /// Where drafters run; where targets do when absent.
+    #[arg(long, global = true, env = "ESPALIER_DRAFT_DEVICE", value_name = "DEVICE")]
+    pub draft_device: Option<DeviceKind>,
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`.
     #[arg(long, global = true, env = "ESPALIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
@@ -63,6 +70,11 @@ impl SystemArgs {
     /// As of targets.
     pub(crate) fn draft_compute(&self) -> Result<Compute, ComputeConflict> {
         self.draft_compute.map_or_else(|| self.target_compute(), Ok)
+    }
+
+    /// Where drafters run.
+    pub(crate) fn draft_device(&self) -> DeviceKind {
+        self.draft_device.unwrap_or(self.device)
     }
 
     /// Threads that the models compute with, in turns.

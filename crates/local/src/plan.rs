@@ -48,7 +48,8 @@ impl Plan {
         predictors::give(&mut drafters, system)?;
         let verifier = |folder| {
             let config = VerifierConfig::new(folder, system.threads())?;
-            Ok((config.with_kv_memory(system.kv_memory).with_compute(system.target_compute()?), ANY_PORT))
+            let config = config.with_kv_memory(system.kv_memory).with_compute(system.target_compute()?);
+            Ok((config.with_device(system.device), ANY_PORT))
         };
         let verifiers = folders.into_iter().map(verifier).collect::<Result<_, LocalError>>()?;
         // Whatever targets are asked for: who waits, waits at the gateway, and no verifier has to refuse.
@@ -82,5 +83,6 @@ fn drafter_config(
     let config = DrafterConfig::new(folder.clone(), *layers, threads);
     let target_model = shared_target(folder, targets, system)?;
     let compute = system.draft_compute()?;
-    Ok(Some(DrafterConfig { target_model, kv_memory: system.kv_memory, compute, ..config }))
+    let device = system.draft_device();
+    Ok(Some(DrafterConfig { target_model, kv_memory: system.kv_memory, compute, device, ..config }))
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use espalier_gguf::TensorType;
 
 use crate::arithmetic::{Arithmetic, UnknownArithmetic};
+use crate::device_kind::DeviceKind;
 use crate::kernels::Kernels;
 use crate::weights::Weights;
 
@@ -58,10 +59,11 @@ impl Compute {
         }
     }
 
-    /// What this means for a checkpoint on this processor.
-    pub fn of(self, weights: &Weights) -> Arithmetic {
+    /// What this means for a checkpoint on this processor, or on another device, which has all weights in f32.
+    pub fn of(self, weights: &Weights, device: DeviceKind) -> Arithmetic {
         let of_16_bits = match self {
             Self::In(arithmetic) => return arithmetic,
+            _ if device != DeviceKind::Cpu => return Arithmetic::F32,
             Self::Stored => None,
             Self::Auto => Kernels::detect().arithmetic_of_16_bits(),
         };

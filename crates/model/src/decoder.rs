@@ -1,142 +1,93 @@
-//! The decoder on the CPU: packed weights, tree attention, one forward pass over rows of many sequences.
+//! A model ready to run, and what can be said of it whatever computes it.
 
-use crate::arithmetic::{Arithmetic, WeightFormat};
-use crate::attention::AttentionShape;
-use crate::config::{Activation, ModelConfig, Norm, NormKind};
-use crate::error::{ModelError, Result};
-use crate::kernels::Kernels;
-use crate::kv_cache::{BlockPool, CacheShape, KvCache, KvFormat};
-use crate::linear::Linear;
-use crate::raw_matrix::RawMatrix;
+use crate::arithmetic::Arithmetic;
+use crate::checkpoint::Checkpoint;
+use crate::config::ModelConfig;
+use crate::device::{self, DeviceModel, DevicePass, Upload};
+use crate::error::Result;
+use crate::kv_cache::{BlockPool, CacheShape, KvCache, KvFormat, KvPlace};
+use crate::load_options::LoadOptions;
+use crate::model_info::ModelInfo;
+use crate::packed::{Packed, PackedPass};
+use crate::pass::Pass;
+use crate::raw_parts::{Part, RawParts};
 use crate::rope::RotaryTable;
+use crate::weights::Weights;
+use crate::workspace::Workspace;
 
-/// What to load of a checkpoint.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LoadOptions {
-    /// Only the first layers, under the checkpoint's own final norm and head; all when none.
-    pub layers: Option<usize>,
-    /// How matrices are held in f32 arithmetic.
-    pub format: WeightFormat,
-    /// What they are multiplied in.
-    pub arithmetic: Arithmetic,
-}
-
-/// A model ready to run: immutable, shared by any number of [`Workspace`](crate::Workspace)s.
+/// A model ready to run: immutable, shared by any number of [`Workspace`]s.
 pub struct Decoder {
-    pub(crate) config: ModelConfig,
-    pub(crate) embedding: Embedding,
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) final_norm: NormLayer,
-    pub(crate) head: Head,
-    pub(crate) rotary: RotaryTable,
-    pub(crate) arithmetic: Arithmetic,
+    info: ModelInfo,
+    arithmetic: Arithmetic,
+    engine: Engine,
 }
 
-/// Token embeddings.
-pub(crate) enum Embedding {
-    /// The head's matrix serves both.
-    Tied,
-    /// A table (vocab, hidden) of its own, as it is stored.
-    Table(RawMatrix),
-}
-
-/// The language-model head.
-pub(crate) struct Head {
-    pub(crate) weight: Linear,
-    pub(crate) bias: Option<Vec<f32>>,
-}
-
-/// One block.
-pub(crate) struct Layer {
-    pub(crate) input: Projection,
-    /// Of another model's hidden states, where they are keys and values beside those of tokens.
-    pub(crate) states: Option<Projection>,
-    pub(crate) qk_norm: Option<(NormLayer, NormLayer)>,
-    pub(crate) output: Biased,
-    pub(crate) post_norm: NormLayer,
-    pub(crate) mlp: Mlp,
-    pub(crate) attention: AttentionShape,
-}
-
-/// What rows go through before attention.
-pub(crate) struct Projection {
-    pub(crate) norm: NormLayer,
-    /// Queries, if there are any, keys and values.
-    pub(crate) map: Linear,
-    pub(crate) bias: Option<Vec<f32>>,
-    /// The first output that is a key's.
-    pub(crate) keys_at: usize,
-}
-
-/// A linear layer with its bias.
-pub(crate) struct Biased {
-    pub(crate) weight: Linear,
-    pub(crate) bias: Option<Vec<f32>>,
-}
-
-/// The feed-forward part.
-pub(crate) enum Mlp {
-    /// `down(act(gate(x)) * up(x))`; gate and up share panels.
-    Gated { gate_up: Linear, gate_bias: Option<Vec<f32>>, up_bias: Option<Vec<f32>>, down: Biased },
-    /// `down(act(up(x)))`.
-    Plain { up: Biased, down: Biased },
-}
-
-/// A norm with its weights.
-pub(crate) struct NormLayer {
-    pub(crate) kind: Norm,
-    pub(crate) weight: Vec<f32>,
-    pub(crate) bias: Option<Vec<f32>>,
-}
-
-impl NormLayer {
-    /// Normalises one row onto the end of `rows`.
-    pub(crate) fn append(&self, kernels: &Kernels, x: &[f32], rows: &mut Vec<f32>) {
-        let from = rows.len();
-        rows.resize(from + x.len(), 0.0);
-        self.apply(kernels, x, &mut rows[from..]);
-    }
-
-    /// Normalises one row.
-    pub(crate) fn apply(&self, kernels: &Kernels, x: &[f32], out: &mut [f32]) {
-        let eps = self.kind.eps as f32;
-        match self.kind.kind {
-            NormKind::Rms => kernels.rms_norm(x, &self.weight, eps, out),
-            NormKind::Layer => kernels.layer_norm(x, &self.weight, eps, out),
-        }
-        if let Some(bias) = &self.bias {
-            out.iter_mut().zip(bias).for_each(|(v, b)| *v += b);
-        }
-    }
-}
-
-impl Mlp {
-    /// The down projection, and the width of its input.
-    pub(crate) fn down(&self) -> &Biased {
-        match self {
-            Self::Gated { down, .. } | Self::Plain { down, .. } => down,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.down().weight.bytes()
-            + match self {
-                Self::Gated { gate_up, .. } => gate_up.bytes(),
-                Self::Plain { up, .. } => up.weight.bytes(),
-            }
-    }
-}
-
-impl Layer {
-    fn bytes(&self) -> usize {
-        self.input.map.bytes() + self.output.weight.bytes() + self.mlp.bytes()
-    }
+/// What has the weights, and computes passes.
+enum Engine {
+    /// Kernels on the CPU.
+    Packed(Packed),
+    /// A device of candle's.
+    Device(DeviceModel),
 }
 
 impl Decoder {
+    /// Loads and packs a checkpoint.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the folder: files, tensors, shapes; or more layers asked for than there are.
+    pub fn load(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Self> {
+        Self::load_with_progress(checkpoint, options, |_, _| {})
+    }
+
+    /// [`Self::load`], reporting `(layers packed, layers in all)` as it goes.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn load_with_progress(
+        checkpoint: &Checkpoint,
+        options: &LoadOptions,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let model = Part { config: checkpoint.config.clone(), weights: checkpoint.weights()? };
+        Self::pack(checkpoint.config.clone(), &RawParts::new(model, options.layers)?, options, progress)
+    }
+
+    /// A model of random weights, as bf16 as checkpoints have them: what passes of its sizes cost can be measured, and
+    /// what it says is noise. The same seed gives the same weights. `progress` is told `(layers packed, layers in all)`.
+    ///
+    /// # Errors
+    /// More layers asked for than there are, or no memory left.
+    pub fn random(
+        config: &ModelConfig,
+        seed: u64,
+        options: &LoadOptions,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let model = Part { config: config.clone(), weights: Weights::random(seed) };
+        Self::pack(config.clone(), &RawParts::new(model, options.layers)?, options, progress)
+    }
+
+    /// A model of the parts of one or two, of the shapes that `config` implies.
+    pub(crate) fn pack(
+        config: ModelConfig,
+        raw: &RawParts,
+        options: &LoadOptions,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let engine = match device::open(options.device)? {
+            None => Engine::Packed(Packed::load(&config, raw, options, progress)?),
+            Some(device) => {
+                Engine::Device(DeviceModel::load(&config, raw, Upload::new(&device, options.arithmetic)?, progress)?)
+            }
+        };
+        let layers_of_states = if raw.has_states() { raw.layers() } else { 0 };
+        let info = ModelInfo { rotary: RotaryTable::new(&config), config, layers: raw.layers(), layers_of_states };
+        Ok(Self { info, arithmetic: options.arithmetic, engine })
+    }
+
     /// The model's sizes and conventions.
     pub fn config(&self) -> &ModelConfig {
-        &self.config
+        &self.info.config
     }
 
     /// What its products are computed in.
@@ -144,22 +95,31 @@ impl Decoder {
         self.arithmetic
     }
 
+    /// What it computes in, and where if that is no processor with kernels of ours: texts are the same to the byte
+    /// where this is the same.
+    pub fn computes_in(&self) -> String {
+        match &self.engine {
+            Engine::Packed(_) => self.arithmetic.to_string(),
+            Engine::Device(model) => format!("{}@{}", self.arithmetic, model.kind()),
+        }
+    }
+
     /// Layers loaded.
     pub fn layers(&self) -> usize {
-        self.layers.len()
+        self.info.layers
     }
 
     /// An empty cache with memory of its own, for one sequence of this model.
     pub fn new_cache(&self) -> KvCache {
-        KvCache::alone(self.cache_shape())
+        KvCache::alone(self.cache_shape(), &self.kv_place())
     }
 
     /// A pool of at most `bytes` for the caches of this model.
     ///
     /// # Errors
-    /// [`ModelError::KvBudget`] when that is less than one block.
+    /// [`KvBudget`](crate::ModelError::KvBudget) when that is less than one block.
     pub fn block_pool(&self, bytes: usize) -> Result<BlockPool> {
-        BlockPool::new(self.cache_shape(), bytes)
+        BlockPool::new(self.cache_shape(), &self.kv_place(), bytes)
     }
 
     /// Bytes of the blocks of one sequence that fills the context.
@@ -170,16 +130,23 @@ impl Decoder {
 
     /// Layers of a cache: after the model's own those of states that stand beside tokens.
     pub(crate) fn cache_layers(&self) -> usize {
-        self.layers.len() + self.layers.iter().filter(|layer| layer.states.is_some()).count()
+        self.info.cache_layers()
     }
 
     fn cache_shape(&self) -> CacheShape {
         CacheShape {
             layers: self.cache_layers(),
-            kv_heads: self.config.kv_heads,
-            head_dim: self.config.head_dim,
-            context: self.config.context,
+            kv_heads: self.info.config.kv_heads,
+            head_dim: self.info.config.head_dim,
+            context: self.info.config.context,
             format: self.kv_format(),
+        }
+    }
+
+    fn kv_place(&self) -> KvPlace {
+        match &self.engine {
+            Engine::Packed(_) => KvPlace::Host,
+            Engine::Device(model) => KvPlace::Device(model.device().clone(), model.dtype()),
         }
     }
 
@@ -190,45 +157,36 @@ impl Decoder {
 
     /// Bytes of weights that one forward pass reads, whatever its number of rows.
     pub fn weight_bytes(&self) -> usize {
-        self.layers.iter().map(Layer::bytes).sum::<usize>() + self.head.weight.bytes()
+        match &self.engine {
+            Engine::Packed(model) => model.bytes(),
+            Engine::Device(model) => model.bytes(),
+        }
     }
 
     /// Bytes of keys and values that a row with `context` visible positions reads.
     pub fn cache_bytes(&self, context: usize) -> usize {
-        2 * self.cache_layers() * self.config.kv_width() * context * self.kv_format().element_bytes()
+        2 * self.cache_layers() * self.info.config.kv_width() * context * self.kv_format().element_bytes()
     }
 
     /// Multiply-adds of one row at `context` visible positions, as floating-point operations (two each).
     pub fn flops(&self, context: usize) -> usize {
-        let linear = |l: &Linear| l.inputs() * l.outputs();
-        let mlp = |m: &Mlp| {
-            linear(&m.down().weight)
-                + match m {
-                    Mlp::Gated { gate_up, .. } => linear(gate_up),
-                    Mlp::Plain { up, .. } => linear(&up.weight),
-                }
+        let products = match &self.engine {
+            Engine::Packed(model) => model.multiply_adds(),
+            Engine::Device(model) => model.multiply_adds(),
         };
-        let attention = 2 * self.config.heads * self.config.head_dim * context;
-        let layer = |l: &Layer| linear(&l.input.map) + linear(&l.output.weight) + mlp(&l.mlp);
-        let layers = self.layers.iter().map(layer).sum::<usize>() + self.cache_layers() * attention;
-        2 * (layers + linear(&self.head.weight))
+        2 * (products + self.cache_layers() * 2 * self.info.config.heads * self.info.config.head_dim * context)
     }
 
-    /// The embedding of `token`.
-    pub(crate) fn embed(&self, token: u32, out: &mut [f32]) -> Result<()> {
-        let (row, vocab) = (token as usize, self.config.vocab);
-        if row >= vocab {
-            return Err(ModelError::Token { token, vocab });
-        }
-        match &self.embedding {
-            Embedding::Tied => self.head.weight.row(row, out),
-            Embedding::Table(table) => table.row(row, out),
-        }
-        Ok(())
+    /// Refuses a token that there is not.
+    pub(crate) fn check_token(&self, token: u32) -> Result<()> {
+        self.info.check_token(token)
     }
 
-    /// The activation of the feed-forward part.
-    pub(crate) fn activation(&self) -> Activation {
-        self.config.activation
+    /// A pass of this model, as soon as what computes it is free.
+    pub(crate) fn begin<'a>(&'a self, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
+        match &self.engine {
+            Engine::Packed(model) => Box::new(PackedPass::new(&self.info, model, work)),
+            Engine::Device(model) => Box::new(DevicePass::new(&self.info, model, work)),
+        }
     }
 }

@@ -10,8 +10,9 @@ mod tests;
 use std::path::Path;
 
 use crate::checkpoint::{CONFIG, Checkpoint};
-use crate::decoder::{Decoder, LoadOptions};
+use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
+use crate::load_options::LoadOptions;
 use config::Probe;
 pub use config::{DraftConfig, DraftFault, TargetCard};
 pub use folder::DraftFolder;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use espalier_gguf::{FileError, WriteError};
 use espalier_speculation::LogitsError;
 
+use crate::arithmetic::Arithmetic;
 use crate::config::ConfigFault;
+use crate::device_kind::DeviceKind;
 use crate::draft::DraftFault;
 use crate::gguf::GgufFault;
 use crate::kv_cache::PoolFault;
@@ -258,6 +260,21 @@ pub enum ModelError {
     /// Logits that no token can be chosen from, as weights that are not finite give.
     #[error(transparent)]
     Logits(#[from] LogitsError),
+    /// A device that this program cannot use.
+    #[error("this program was built without the feature `cuda`, which device {device} needs")]
+    NotBuiltFor {
+        /// The device.
+        device: DeviceKind,
+    },
+    /// An arithmetic that only kernels on the processor have.
+    #[error("{arithmetic} is computed by the processor alone; other devices compute in f32")]
+    NotOnDevices {
+        /// The arithmetic.
+        arithmetic: Arithmetic,
+    },
+    /// Keys and values of a model that runs elsewhere.
+    #[error("a cache has its keys and values on another device than the model")]
+    CacheElsewhere,
     /// A tensor operation failed.
     #[error("tensor operation failed: {0}")]
     Tensor(#[from] candle_core::Error),

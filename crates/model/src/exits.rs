@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
 use crate::forward::{Output, Start, check_rows};
-use crate::pass::{Pass, Placed, sized};
-use crate::rows::{ROWS_MAX, Row, Segment};
+use crate::pass::{Pass, sized};
+use crate::placed::Placed;
+use crate::rows::{ROWS_MAX, Segment};
 use crate::workspace::Workspace;
 
 /// A row that has reached an exit, but not the last.
@@ -62,12 +63,12 @@ impl Decoder {
     ) -> Result<Output<'w>> {
         self.check_exits(exits)?;
         check_rows(segments.iter().map(|segment| segment.rows.len()).sum())?;
-        let mut pass = Pass::new(self, work);
-        let new = pass.append(segments)?;
+        let mut deepening = Deepening { decoder: self, pass: self.begin(work) };
+        let new = deepening.append(segments)?;
         let (mut asking, starts) = asking(segments, &new);
-        pass.make_room(new.len(), asking.len());
-        pass.deepen(segments, &new, exits[0])?;
-        pass.answer_at(segments, &asking);
+        deepening.make_room(new.len(), asking.len());
+        deepening.deepen(segments, &new, exits[0])?;
+        deepening.answer(segments, &asking)?;
         for (exit, &next) in exits[1..].iter().enumerate() {
             asking.retain(|asked| {
                 let segment = asked.id.segment;
@@ -75,14 +76,14 @@ impl Decoder {
                     segment,
                     row: asked.answer - starts[segment].logits,
                     exit,
-                    logits: pass.logits(asked.answer),
+                    logits: deepening.logits(asked.answer),
                 })
             });
             let ids: Vec<RowId> = asking.iter().map(|asked| asked.id).collect();
-            pass.deepen(segments, &ids, next)?;
-            pass.answer_at(segments, &asking);
+            deepening.deepen(segments, &ids, next)?;
+            deepening.answer(segments, &asking)?;
         }
-        drop(pass);
+        drop(deepening);
         Ok(work.output(self, starts, 1))
     }
 
@@ -121,37 +122,46 @@ fn behind(segments: &[Segment<'_>], rows: &[RowId], layers: usize) -> BTreeSet<R
     behind
 }
 
-impl Pass<'_> {
+/// A pass whose rows run on as far as they are wanted.
+struct Deepening<'a> {
+    decoder: &'a Decoder,
+    pass: Box<dyn Pass + 'a>,
+}
+
+impl Deepening<'_> {
+    fn hidden(&self) -> usize {
+        self.decoder.config().hidden
+    }
+
     /// Appends the rows to the caches, where each waits before the first layer.
     fn append(&mut self, segments: &mut [Segment<'_>]) -> Result<Vec<RowId>> {
-        let mut embedding = vec![0.0; self.decoder.config().hidden];
+        let hidden = self.hidden();
         let mut new = Vec::new();
         for (number, Segment { cache, rows, .. }) in segments.iter_mut().enumerate() {
+            rows.iter().try_for_each(|row| self.decoder.check_token(row.token))?;
             let first = cache.slots();
             cache.append(rows.iter().map(|row| (row.parent, Some(row.token))))?;
-            for (slot, Row { token, .. }) in (first..).zip(*rows) {
-                self.decoder.embed(*token, &mut embedding)?;
-                cache.advance(slot, 0, &embedding);
-                new.push(RowId { segment: number, slot });
-            }
+            new.extend((first..cache.slots()).map(|slot| RowId { segment: number, slot }));
+        }
+        self.pass.embed(&segments.iter().flat_map(|segment| segment.rows).map(|row| row.token).collect::<Vec<_>>())?;
+        for (RowId { segment, slot }, state) in new.iter().zip(self.pass.states()?.chunks_exact(hidden)) {
+            segments[*segment].cache.advance(*slot, 0, state);
         }
         Ok(new)
     }
 
     /// Makes room for the logits of `answers` rows, and for what `rows` rows leave at tap 0.
     fn make_room(&mut self, rows: usize, answers: usize) {
-        let config = self.decoder.config();
-        sized(&mut self.buffers.logits, answers * config.vocab);
-        if self.buffers.taps.is_empty() {
-            self.buffers.taps.push(Vec::new());
-        }
-        sized(&mut self.buffers.taps[0], rows * config.hidden);
+        let (hidden, vocab) = (self.hidden(), self.decoder.config().vocab);
+        let results = self.pass.results();
+        results.make_room(answers, vocab, 1);
+        sized(&mut results.taps[0], rows * hidden);
     }
 
     /// The logits of a row, by its number among those that want some.
-    fn logits(&self, answer: usize) -> &[f32] {
+    fn logits(&mut self, answer: usize) -> &[f32] {
         let vocab = self.decoder.config().vocab;
-        &self.buffers.logits[answer * vocab..][..vocab]
+        &self.pass.results().logits[answer * vocab..][..vocab]
     }
 
     /// Runs `rows` and all that they follow until each has been through `layers`.
@@ -170,11 +180,11 @@ impl Pass<'_> {
 
     /// Runs rows that have all been through as many layers until they have been through `to`.
     fn advance(&mut self, segments: &mut [Segment<'_>], rows: &[RowId], to: usize) -> Result<()> {
+        let hidden = self.hidden();
         let (from, placed) = self.gather(segments, rows)?;
-        self.rotations(&placed);
-        (from..to).for_each(|layer| self.layer(layer, segments, &placed));
-        let states = self.buffers.x.chunks_exact(self.decoder.config().hidden);
-        for (RowId { segment, slot }, state) in rows.iter().zip(states) {
+        self.pass.place(&placed)?;
+        (from..to).try_for_each(|layer| self.pass.layer(layer, &placed))?;
+        for (RowId { segment, slot }, state) in rows.iter().zip(self.pass.states()?.chunks_exact(hidden)) {
             segments[*segment].cache.advance(*slot, to, state);
         }
         Ok(())
@@ -182,36 +192,36 @@ impl Pass<'_> {
 
     /// Makes the states of `rows` the residual stream; returns how many layers they have been through.
     fn gather(&mut self, segments: &[Segment<'_>], rows: &[RowId]) -> Result<(usize, Vec<Placed>)> {
-        let hidden = self.decoder.config().hidden;
-        let x = &mut self.buffers.x;
-        x.clear();
+        let hidden = self.hidden();
+        let mut states = Vec::with_capacity(rows.len() * hidden);
         let (mut placed, mut from, mut left) = (Vec::with_capacity(segments.len()), 0, rows);
         for (number, Segment { cache, .. }) in segments.iter().enumerate() {
             let own = left.iter().take_while(|id| id.segment == number).count();
             let slots = left.split_off(..own).unwrap_or_default().iter().map(|id| id.slot);
-            placed.push(Placed::new(cache, slots.clone(), x.len() / hidden));
+            placed.push(Placed::new(cache, slots.clone(), states.len() / hidden));
             for slot in slots {
                 let (layers, state) = cache.progress(slot);
                 if state.len() != hidden {
                     return Err(ModelError::Shallow { found: layers, needed: layers + 1 });
                 }
                 from = layers;
-                x.extend_from_slice(state);
+                states.extend_from_slice(state);
             }
         }
+        self.pass.load(&states)?;
         Ok((from, placed))
     }
 
     /// The logits and the states of rows at the exit they have reached.
-    fn answer_at(&mut self, segments: &[Segment<'_>], asking: &[Asking]) {
-        let hidden = self.decoder.config().hidden;
-        self.buffers.normed.clear();
+    fn answer(&mut self, segments: &[Segment<'_>], asking: &[Asking]) -> Result<()> {
+        let hidden = self.hidden();
+        let mut states = Vec::with_capacity(asking.len() * hidden);
         for Asking { id, row, .. } in asking {
             let (_, state) = segments[id.segment].cache.progress(id.slot);
-            self.decoder.final_norm.append(self.kernels, state, &mut self.buffers.normed);
-            self.buffers.taps[0][row * hidden..][..hidden].copy_from_slice(state);
+            self.pass.results().taps[0][row * hidden..][..hidden].copy_from_slice(state);
+            states.extend_from_slice(state);
         }
-        let numbers: Vec<usize> = asking.iter().map(|row| row.answer).collect();
-        self.head(&numbers);
+        self.pass.load(&states)?;
+        self.pass.answer(&asking.iter().map(|row| row.answer).collect::<Vec<_>>())
     }
 }

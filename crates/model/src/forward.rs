@@ -8,9 +8,10 @@ use std::time::Duration;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
-use crate::pass::{Pass, Placed, RowsInLayer, sized};
+use crate::pass::{Keys, Pass, Results};
+use crate::placed::Placed;
 use crate::rows::{Depth, ROWS_MAX, Segment};
-use crate::workspace::{Buffers, Workspace};
+use crate::workspace::Workspace;
 
 /// Where a segment begins in a pass.
 #[derive(Clone, Copy)]
@@ -35,7 +36,7 @@ pub struct Output<'w> {
 impl Workspace {
     /// What a pass of `decoder` left behind.
     pub(crate) fn output(&self, decoder: &Decoder, starts: Vec<Start>, taps: usize) -> Output<'_> {
-        let Buffers { logits, taps: tapped, .. } = &self.buffers;
+        let Results { logits, taps: tapped } = &self.results;
         let ModelConfig { vocab, hidden, .. } = *decoder.config();
         Output { vocab, hidden, starts, logits, taps: &tapped[..taps], waited: self.waited }
     }
@@ -74,29 +75,50 @@ impl Decoder {
         check_rows(segments.iter().map(|segment| segment.rows.len()).sum())?;
         let layers = depth.exit_after.unwrap_or(self.layers());
         depth.taps.iter().chain([&layers]).try_for_each(|&asked| self.check_layer(asked))?;
-        let mut pass = Pass::new(self, work);
-        let placed = pass.embed(segments, layers)?;
-        let taps = &mut pass.buffers.taps;
-        taps.resize_with(depth.taps.len().max(taps.len()), Vec::new);
-        for i in 0..layers {
-            if i + 1 < layers || depth.taps.contains(&layers) {
-                pass.layer(i, segments, &placed);
-            } else {
-                pass.last_layer(i, segments, &placed);
-            }
-            for (tap, _) in depth.taps.iter().enumerate().filter(|(_, after)| **after == i + 1) {
-                pass.buffers.taps[tap].clone_from(&pass.buffers.x);
-            }
+        let placed = self.append(segments, layers)?;
+        let starts = starts(segments);
+        let answers = segments.iter().map(Segment::wanted).sum();
+        let mut pass = self.begin(work);
+        pass.results().make_room(answers, self.config().vocab, depth.taps.len());
+        pass.embed(&segments.iter().flat_map(|segment| segment.rows).map(|row| row.token).collect::<Vec<_>>())?;
+        pass.place(&placed)?;
+        // Nothing but the logits comes after the last layer, unless it is tapped.
+        let whole = if depth.taps.contains(&layers) { layers } else { layers - 1 };
+        for index in 0..whole {
+            pass.layer(index, &placed)?;
+            let taps = depth.taps.iter().enumerate().filter(|(_, after)| **after == index + 1);
+            taps.map(|(tap, _)| tap).try_for_each(|tap| pass.tap(tap))?;
         }
-        for (segment, placed) in segments.iter_mut().zip(&placed) {
-            placed.slots().for_each(|slot| segment.cache.advance(slot, layers, &[]));
+        let silent = segments.iter().any(|segment| segment.wanted() < segment.rows.len());
+        if silent && whole < layers {
+            pass.keys_and_values(whole, Keys::OfTokens, &placed)?;
         }
-        if depth.taps.contains(&layers) {
-            pass.keep_wanting(segments, &placed);
+        let wanting = if silent { wanting(&mut *pass, segments, &placed)? } else { placed };
+        if answers > 0 {
+            (whole..layers).try_for_each(|index| pass.layer(index, &wanting))?;
+            pass.answer(&(0..answers).collect::<Vec<_>>())?;
         }
-        let starts = pass.answer(segments, &placed);
         drop(pass);
+        for Segment { cache, rows, .. } in segments {
+            (cache.slots() - rows.len()..cache.slots()).for_each(|slot| cache.advance(slot, layers, &[]));
+        }
         Ok(work.output(self, starts, depth.taps.len()))
+    }
+
+    /// Appends the rows to the caches. Those that they follow must have been through `layers`.
+    fn append(&self, segments: &mut [Segment<'_>], layers: usize) -> Result<Vec<Placed>> {
+        let mut placed = Vec::with_capacity(segments.len());
+        let mut first_row = 0;
+        for Segment { cache, rows, .. } in segments {
+            rows.iter().try_for_each(|row| self.check_token(row.token))?;
+            let first = cache.slots();
+            cache.append(rows.iter().map(|row| (row.parent, Some(row.token))))?;
+            let new = first..cache.slots();
+            cache.check_ancestors(new.clone(), layers)?;
+            placed.push(Placed::new(cache, new, first_row));
+            first_row += rows.len();
+        }
+        Ok(placed)
     }
 
     /// Refuses a layer, counted from 1, that there is not.
@@ -115,76 +137,27 @@ pub(crate) fn check_rows(rows: usize) -> Result<()> {
     }
 }
 
-impl Pass<'_> {
-    /// Appends the rows to the caches and embeds them. Those that they follow must have been through `layers`.
-    fn embed(&mut self, segments: &mut [Segment<'_>], layers: usize) -> Result<Vec<Placed>> {
-        let hidden = self.decoder.config().hidden;
-        let total: usize = segments.iter().map(|segment| segment.rows.len()).sum();
-        sized(&mut self.buffers.x, total * hidden);
-        let mut placed = Vec::with_capacity(segments.len());
-        let mut first_row = 0;
-        for Segment { cache, rows, .. } in segments {
-            let first = cache.slots();
-            cache.append(rows.iter().map(|row| (row.parent, Some(row.token))))?;
-            let x = self.buffers.x[first_row * hidden..].chunks_exact_mut(hidden);
-            rows.iter().zip(x).try_for_each(|(row, x)| self.decoder.embed(row.token, x))?;
-            let new = first..cache.slots();
-            cache.check_ancestors(new.clone(), layers)?;
-            placed.push(Placed::new(cache, new, first_row));
-            first_row += rows.len();
-        }
-        self.rotations(&placed);
-        Ok(placed)
+/// Leaves the rows that want logits in the stream, and says where they stand.
+fn wanting(pass: &mut dyn Pass, segments: &[Segment<'_>], placed: &[Placed]) -> Result<Vec<Placed>> {
+    let (mut wanting, mut kept) = (Vec::with_capacity(placed.len()), Vec::new());
+    for (segment, placed) in segments.iter().zip(placed) {
+        // They are the last ones that the cache has.
+        let (end, slots) = (placed.first_row + placed.rows(), segment.cache.slots());
+        wanting.push(Placed::new(segment.cache, slots - segment.wanted()..slots, kept.len()));
+        kept.extend(end - segment.wanted()..end);
     }
+    pass.keep(&kept)?;
+    pass.place(&wanting)?;
+    Ok(wanting)
+}
 
-    /// Runs the last layer for the rows that want logits, which then are the residual stream; of all others only as much
-    /// as other rows can see.
-    fn last_layer(&mut self, index: usize, segments: &mut [Segment<'_>], placed: &[Placed]) {
-        if segments.iter().all(|segment| segment.logits.wanted(segment.rows.len()) == segment.rows.len()) {
-            return self.layer(index, segments, placed);
-        }
-        let layer = &self.decoder.layers[index];
-        let caches: Vec<_> = segments.iter_mut().map(|segment| segment.cache.layer(index)).collect();
-        self.keys_and_values(layer, &layer.input, RowsInLayer { caches: &caches, placed });
-        let wanting = self.keep_wanting(segments, placed);
-        if !self.buffers.x.is_empty() {
-            self.rotations(&wanting);
-            self.layer(index, segments, &wanting);
-        }
-    }
-
-    /// Makes the rows that want logits the residual stream, and says where they stand.
-    fn keep_wanting(&mut self, segments: &[Segment<'_>], placed: &[Placed]) -> Vec<Placed> {
-        let hidden = self.decoder.config().hidden;
-        let x = &mut self.buffers.x;
-        let (mut wanting, mut kept) = (Vec::with_capacity(placed.len()), 0);
-        for (segment, placed) in segments.iter().zip(placed) {
-            let wanted = segment.logits.wanted(placed.rows());
-            // They are the last ones that the cache has.
-            let (end, slots) = (placed.first_row + placed.rows(), segment.cache.slots());
-            wanting.push(Placed::new(segment.cache, slots - wanted..slots, kept));
-            x.copy_within((end - wanted) * hidden..end * hidden, kept * hidden);
-            kept += wanted;
-        }
-        x.truncate(kept * hidden);
-        wanting
-    }
-
-    /// The logits of the residual stream; returns where each segment's rows begin among those that want some and among all.
-    fn answer(&mut self, segments: &[Segment<'_>], placed: &[Placed]) -> Vec<Start> {
-        let hidden = self.decoder.config().hidden;
-        let Buffers { x, normed, .. } = &mut *self.buffers;
-        normed.clear();
-        x.chunks_exact(hidden).for_each(|x| self.decoder.final_norm.append(self.kernels, x, normed));
-        let rows: Vec<usize> = (0..normed.len() / hidden).collect();
-        sized(&mut self.buffers.logits, rows.len() * self.decoder.config().vocab);
-        self.head(&rows);
-        let mut answers = 0;
-        let start = |(segment, placed): (&Segment<'_>, &Placed)| {
-            let start = Start { logits: answers, row: placed.first_row };
-            answers += segment.logits.wanted(placed.rows());
-            start
-        };
-        segments.iter().zip(placed).map(start).collect()
-    }
+/// Where each segment's rows begin among those that want logits and among all.
+fn starts(segments: &[Segment<'_>]) -> Vec<Start> {
+    let mut next = Start { logits: 0, row: 0 };
+    let start = |segment: &Segment<'_>| {
+        let start = next;
+        next = Start { logits: start.logits + segment.wanted(), row: start.row + segment.rows.len() };
+        start
+    };
+    segments.iter().map(start).collect()
 }

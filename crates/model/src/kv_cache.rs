@@ -9,6 +9,9 @@
 
 mod block;
 mod block_pool;
+mod block_table;
+mod cache_shape;
+mod device_memory;
 mod fault;
 mod floats;
 mod format;
@@ -26,12 +29,15 @@ use crate::error::ModelError;
 
 pub use block::BLOCK;
 pub use block_pool::BlockPool;
+pub(crate) use block_table::BlockTable;
+pub(crate) use cache_shape::CacheShape;
+pub(crate) use device_memory::KeysAndValues;
 pub use fault::PoolFault;
 pub(crate) use floats::Floats;
 pub(crate) use format::KvFormat;
 pub(crate) use layout::Head;
 pub use ledger::BlockCounts;
-pub(crate) use memory::{CacheShape, LayerCache};
+pub(crate) use memory::{KvPlace, LayerCache};
 pub(crate) use tiles::{GROUPS, Gathered, Tiles};
 
 use block::BlockRow;
@@ -104,9 +110,9 @@ impl KvCache {
     }
 
     /// A cache with a pool of its own, for as many positions as `shape` allows.
-    pub(crate) fn alone(shape: CacheShape) -> Self {
+    pub(crate) fn alone(shape: CacheShape, place: &KvPlace) -> Self {
         let (ledger, lease) = Ledger::of_one(shape.context_blocks());
-        Self::new(BlockPool::of(shape, ledger), lease, shape.context)
+        Self::new(BlockPool::of(shape, place, ledger), lease, shape.context)
     }
 
     /// Begins with what its blocks and `part` of another hold of `text`.
@@ -124,12 +130,14 @@ impl KvCache {
     /// Copies the first rows of a block into one of its own and lets go of it.
     fn copy_part(&mut self, Part { block, rows }: Part) -> Result<usize, PoolFault> {
         let taken = self.pool.ledger().take(&mut self.lease);
-        if let Some(&own) = self.lease.blocks().last().filter(|_| taken.is_ok()) {
+        let copied = taken.and_then(|()| {
+            let Some(&own) = self.lease.blocks().last() else { return Ok(0) };
             // SAFETY: this cache has just become the only holder of one and holds the other, which nobody writes.
-            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) };
-        }
+            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) }?;
+            Ok(rows)
+        });
         self.pool.ledger().release(block);
-        taken.map(|()| rows)
+        copied
     }
 
     /// Positions that are part of the sequence.
@@ -173,14 +181,14 @@ impl KvCache {
     /// Makes the last block, which the pool knows, one that may be written: copies it if others share it.
     fn own_last_block(&mut self) -> Result<(), PoolFault> {
         let shared = self.pool.ledger().own_last(&mut self.lease)?;
-        if let Some((block, &own)) = shared.zip(self.lease.blocks().last()) {
-            let rows = self.committed % BLOCK;
-            // SAFETY: as in `copy_part`.
-            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) };
-            self.pool.ledger().release(block);
-        }
         self.published -= 1;
-        Ok(())
+        let Some((block, &own)) = shared.zip(self.lease.blocks().last()) else { return Ok(()) };
+        let rows = self.committed % BLOCK;
+        // SAFETY: as in `copy_part`.
+        let copied =
+            unsafe { self.pool.memory().copy(BlockRow { block, row: 0 }, BlockRow { block: own, row: 0 }, rows) };
+        self.pool.ledger().release(block);
+        copied
     }
 
     /// Appends a row to the tail. `parent` is an earlier tail row, or none for a child of the last committed token.
@@ -266,7 +274,8 @@ impl KvCache {
     /// Commits the tail rows `path`, root side first, and drops all others.
     ///
     /// # Errors
-    /// [`ModelError::NotAPath`] when an element is not the child of the one before it; the cache is unchanged then.
+    /// [`ModelError::NotAPath`] when an element is not the child of the one before it; the cache is unchanged then. A
+    /// device that fails, which leaves nothing to go on with.
     pub fn keep_path(&mut self, path: &[usize]) -> Result<(), ModelError> {
         let mut parent = None;
         for &row in path {
@@ -278,7 +287,7 @@ impl KvCache {
         for (to, &from) in path.iter().enumerate() {
             // A parent precedes its children, so `from >= to` and nothing still needed is overwritten.
             if from != to {
-                self.move_row(self.committed + from, self.committed + to);
+                self.move_row(self.committed + from, self.committed + to)?;
             }
         }
         let kept = self.committed..self.committed + path.len();
@@ -291,11 +300,12 @@ impl KvCache {
         Ok(())
     }
 
-    fn move_row(&mut self, from: usize, to: usize) {
+    fn move_row(&mut self, from: usize, to: usize) -> Result<(), PoolFault> {
         let place = |slot: usize| BlockRow { block: self.lease.blocks()[slot / BLOCK], row: slot % BLOCK };
         // SAFETY: slots of the tail lie in blocks that only this cache holds.
-        unsafe { self.pool.memory().copy(place(from), place(to), 1) };
+        unsafe { self.pool.memory().copy(place(from), place(to), 1) }?;
         self.slots.swap(from, to);
+        Ok(())
     }
 
     /// Forgets the tail and every position from `len` on. What is run next in a block that others share goes to a copy of
@@ -334,15 +344,9 @@ impl KvCache {
         self.slots.partition_point(|slot| slot.layers == layers)
     }
 
-    /// The hidden states that stand beside the tokens of the first positions, in a last layer of their own.
-    pub(crate) fn beside(&mut self) -> Beside {
-        let last = self.pool.memory().shape().layers - 1;
-        Beside { cache: self.layer(last), positions: self.whole() }
-    }
-
-    /// The memory of one layer, for the kernels.
-    pub(crate) fn layer(&mut self, layer: usize) -> LayerCache {
-        self.pool.memory().layer(layer, self.lease.blocks())
+    /// Where the slots lie.
+    pub(crate) fn block_table(&self) -> BlockTable {
+        BlockTable { pool: self.pool.clone(), blocks: self.lease.blocks().to_vec() }
     }
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use espalier_gguf::TensorType;
 
 use crate::config::ModelConfig;
-use crate::decoder::{Decoder, LoadOptions};
+use crate::decoder::Decoder;
 use crate::error::Result;
 use crate::inventory::inventory;
 use crate::linear::{PANEL, Packer};
+use crate::load_options::LoadOptions;
 use crate::names::Names;
 use crate::raw_matrix::RawMatrix;
 

@@ -52,6 +52,11 @@ impl RawParts {
         Self { states, ..self }
     }
 
+    /// Whether every layer has what another model's hidden states go through.
+    pub(crate) fn has_states(&self) -> bool {
+        self.states
+    }
+
     /// Layers in all.
     pub(crate) fn layers(&self) -> usize {
         self.layers + usize::from(self.top.is_some())

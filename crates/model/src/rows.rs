@@ -53,6 +53,13 @@ pub struct Segment<'a> {
     pub logits: Logits,
 }
 
+impl Segment<'_> {
+    /// How many rows, the last ones, want logits.
+    pub(crate) fn wanted(&self) -> usize {
+        self.logits.wanted(self.rows.len())
+    }
+}
+
 /// How deep to run, and which hidden states to hand out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depth<'a> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::kernels::Kernels;
 use crate::linear::Rounded;
+use crate::pass::Results;
 use crate::team::Team;
 
 /// Threads and buffers of one engine.
@@ -11,6 +12,7 @@ pub struct Workspace {
     pub(crate) team: Team,
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: Buffers,
+    pub(crate) results: Results,
     /// What a linear layer multiplies, where that is rounded first.
     pub(crate) rounded: Rounded,
     /// How long the last pass waited for others of the team.
@@ -30,6 +32,7 @@ impl Workspace {
             team: team.clone(),
             kernels: Kernels::detect(),
             buffers: Buffers::default(),
+            results: Results::default(),
             rounded: Rounded::default(),
             waited: Duration::ZERO,
         }
@@ -74,8 +77,4 @@ pub(crate) struct Buffers {
     /// cos and sin (rows, rotary_dim / 2) each.
     pub(crate) cos: Vec<f32>,
     pub(crate) sin: Vec<f32>,
-    /// (rows that want some, vocab)
-    pub(crate) logits: Vec<f32>,
-    /// Of each tap (rows, hidden).
-    pub(crate) taps: Vec<Vec<f32>>,
 }

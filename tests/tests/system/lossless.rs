@@ -2,10 +2,10 @@
 //! number of threads, alone or among others.
 
 use espalier_client::{Answer, Client};
-use espalier_local::System;
-use espalier_model::Arithmetic;
+use espalier_local::{Plan, System};
+use espalier_model::{Arithmetic, DeviceKind};
 use espalier_proto::{GenerationRequest, SpeculationSummary};
-use espalier_tests::{Oracle, answer, client, plan, plan_in, prompts, request, sampling, start};
+use espalier_tests::{Oracle, answer, client, plan, plan_in, plan_on, prompts, request, sampling, start};
 use futures::future::join_all;
 
 const TARGETS: [&str; 2] = ["small", "medium"];
@@ -65,16 +65,25 @@ async fn plain_decoding_through_all_services_is_the_target_alone() {
 
 /// Both targets, and the first `layers` layers of `small` as a drafter in f32.
 async fn start_in(arithmetic: Arithmetic, layers: Option<usize>, threads: usize) -> System {
-    let plan = plan_in(arithmetic, plan(&TARGETS, layers, threads));
+    started(plan_in(arithmetic, plan(&TARGETS, layers, threads))).await
+}
+
+async fn started(plan: Plan) -> System {
     System::start(plan, |_: &str, _, _| {}).await.unwrap()
 }
 
 /// All policies on a few prompts, or one in `step` of them.
 async fn policies_give_the_plain_text(arithmetic: Arithmetic, step: usize, layers: Option<usize>, threads: usize) {
-    const TOKENS: usize = 24;
     let system = start_in(arithmetic, layers, threads).await;
-    let client = client(&system);
-    for target in TARGETS {
+    these_give_the_plain_text(&system, &TARGETS, step).await;
+    system.stop().await.unwrap();
+}
+
+/// The same of a running system with these targets.
+async fn these_give_the_plain_text(system: &System, targets: &[&str], step: usize) {
+    const TOKENS: usize = 24;
+    let client = client(system);
+    for &target in targets {
         for (i, (prompt, _)) in prompts(target).into_iter().enumerate().skip(3).take(2) {
             for sampling in [sampling(0.0, 0), sampling(0.8, 7 + i as u64)] {
                 let request = request(target, &prompt, TOKENS, sampling);
@@ -82,8 +91,7 @@ async fn policies_give_the_plain_text(arithmetic: Arithmetic, step: usize, layer
                 for policy in POLICIES.into_iter().step_by(step) {
                     let policy = Some(policy.to_owned());
                     let drafted = answer(&client, GenerationRequest { policy, ..request.clone() }).await;
-                    let what =
-                        format!("{target} in {arithmetic}, {:?}, {threads} threads", drafted.completion.speculation);
+                    let what = format!("{target}, {:?}", drafted.completion.speculation);
                     assert_eq!(drafted.ids(), plain.ids(), "{what}");
                     assert_eq!(drafted.text(), plain.text(), "{what}");
                     assert_eq!(drafted.completion.reason, plain.completion.reason, "{what}");
@@ -94,7 +102,6 @@ async fn policies_give_the_plain_text(arithmetic: Arithmetic, step: usize, layer
             }
         }
     }
-    system.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -109,6 +116,17 @@ async fn policies_give_the_plain_text_in_other_arithmetics_on_two_threads_with_a
     {
         policies_give_the_plain_text(arithmetic, step, Some(3), 2).await;
     }
+}
+
+/// The text of transformers, too, as its sums are off by as little as those of kernels.
+#[tokio::test]
+async fn policies_give_the_plain_text_on_a_device() {
+    let system = started(plan_on(DeviceKind::Candle, plan(&["small"], Some(3), 1))).await;
+    let (prompt, greedy) = prompts("small").remove(0);
+    let asked = GenerationRequest { speculate: false, ..request("small", &prompt, greedy.len(), sampling(0.0, 0)) };
+    assert_eq!(answer(&client(&system), asked).await.ids(), greedy);
+    these_give_the_plain_text(&system, &["small"], 5).await;
+    system.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -9,9 +9,10 @@ use super::kind::DraftKind;
 use super::model::DraftModel;
 use crate::checkpoint::Checkpoint;
 use crate::config::ModelConfig;
-use crate::decoder::{Decoder, LoadOptions};
+use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
 use crate::fingerprint::fingerprint;
+use crate::load_options::LoadOptions;
 use crate::raw_parts::{Part, RawParts};
 use crate::weights::Weights;
 

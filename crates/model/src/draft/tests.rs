@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::device_kind::DeviceKind;
 use crate::rows::{Depth, Logits, Row, Segment};
 use crate::states::States;
 use crate::workspace::Workspace;
@@ -63,7 +64,7 @@ fn open(config: &Value, target: Option<&Path>) -> Result<DraftModel> {
 }
 
 /// A drafter of this configuration with the target's tensors, those of states being its second layer's.
-fn open_beside(config: &Value) -> DraftModel {
+fn open_beside(config: &Value, on: DeviceKind) -> DraftModel {
     let folder = folder(config);
     let file = folder.path().join("model.safetensors");
     let mut tensors = candle_core::safetensors::load(&file, &Device::Cpu).unwrap();
@@ -78,7 +79,11 @@ fn open_beside(config: &Value) -> DraftModel {
     // The model of this folder may still be mapped.
     fs::remove_file(&file).unwrap();
     candle_core::safetensors::save(&tensors, &file).unwrap();
-    DraftModel::open(folder.path(), None, &LoadOptions::default()).unwrap()
+    DraftModel::open(folder.path(), None, &options(on)).unwrap()
+}
+
+fn options(device: DeviceKind) -> LoadOptions {
+    LoadOptions { device, ..LoadOptions::default() }
 }
 
 /// A text of so many tokens, and states for them.
@@ -137,15 +142,14 @@ fn a_model_with_several_exits_may_be_cut() {
     assert!(matches!(open(Some(5)), Err(ModelError::Layers { asked: 5, available: 4 })));
 }
 
-#[test]
-fn a_state_that_is_an_embedding_is_a_token() {
-    let model = open(&edd(), Some(&target())).unwrap();
+fn a_state_that_is_an_embedding_is_a_token(on: DeviceKind) {
+    let model = DraftModel::open(folder(&edd()).path(), Some(&target()), &options(on)).unwrap();
     assert_eq!((model.kind().name(), model.kind().tapped_layer(), model.exits()), ("edd", Some(2), &[1][..]));
     let (tokens, mut work) = ([7_u32, 300, 12, 9, 40], Workspace::new(2));
-    let mut states = vec![0.0; 4 * 64];
-    for (token, state) in tokens.iter().zip(states.chunks_exact_mut(64)) {
-        model.decoder().embed(*token, state).unwrap();
-    }
+    let mut pass = model.decoder().begin(&mut work);
+    pass.embed(&tokens[..4]).unwrap();
+    let states = pass.states().unwrap().to_vec();
+    drop(pass);
     let mut cache = model.decoder().new_cache();
     // What lies in the tail is forgotten when states come.
     let drafted = Row::chain(&[1, 2, 3], 0);
@@ -164,9 +168,8 @@ fn a_state_that_is_an_embedding_is_a_token() {
     assert_eq!(draft(&mut work, &mut cache, &Row::chain(&tokens[4..], 0)), logits(&model, &tokens));
 }
 
-#[test]
-fn states_beside_tokens_count_and_so_do_the_tokens() {
-    let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
+fn states_beside_tokens_count_and_so_do_the_tokens(on: DeviceKind) {
+    let (model, mut work) = (open_beside(&beside(), on), Workspace::new(1));
     let (tokens, states) = known(100);
     let mut logits =
         |tokens: &[u32], states: &[f32]| after(&model, &mut work, Known { tokens, states }, &Row::chain(&[5], 0));
@@ -180,9 +183,8 @@ fn states_beside_tokens_count_and_so_do_the_tokens() {
     }
 }
 
-#[test]
-fn beside_states_a_tree_is_the_bits_of_its_chains() {
-    let model = open_beside(&beside());
+fn beside_states_a_tree_is_the_bits_of_its_chains(on: DeviceKind) {
+    let model = open_beside(&beside(), on);
     let (tokens, states) = known(130);
     let row = |token, parent| Row { token, parent };
     let tree = [row(5, None), row(6, Some(0)), row(7, Some(0)), row(8, Some(2)), row(9, Some(1)), row(10, Some(3))];
@@ -199,9 +201,8 @@ fn beside_states_a_tree_is_the_bits_of_its_chains() {
     }
 }
 
-#[test]
-fn states_come_to_the_same_all_at_once_or_one_by_one() {
-    let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
+fn states_come_to_the_same_all_at_once_or_one_by_one(on: DeviceKind) {
+    let (model, mut work) = (open_beside(&beside(), on), Workspace::new(1));
     let (tokens, states) = known(70);
     let rows = Row::chain(&[5, 6], 0);
     let expected = after(&model, &mut work, Known { tokens: &tokens, states: &states }, &rows);
@@ -218,13 +219,12 @@ fn states_come_to_the_same_all_at_once_or_one_by_one() {
     assert_eq!((0..2).map(|row| bits(output.logits(0, row))).collect::<Vec<_>>(), expected);
 }
 
-#[test]
-fn a_window_hides_tokens_and_the_states_beside_them() {
+fn a_window_hides_tokens_and_the_states_beside_them(on: DeviceKind) {
     let mut config = beside();
     config["decoder"]["use_sliding_window"] = json!(true);
     config["decoder"]["sliding_window"] = json!(20);
     config["decoder"]["layer_types"] = json!(["sliding_attention"]);
-    let (model, mut work) = (open_beside(&config), Workspace::new(1));
+    let (model, mut work) = (open_beside(&config, on), Workspace::new(1));
     let (tokens, states) = known(100);
     // Rows at positions 100 and 101 see from 81 and 82 on.
     let rows = Row::chain(&[5, 6], 0);
@@ -241,9 +241,25 @@ fn a_window_hides_tokens_and_the_states_beside_them() {
     }
 }
 
+/// Tests that every engine passes.
+macro_rules! on_every_engine {
+    ($($test:ident),*) => {
+        mod packed { $(#[test] fn $test() { super::$test(super::DeviceKind::Cpu) })* }
+        mod candle { $(#[test] fn $test() { super::$test(super::DeviceKind::Candle) })* }
+    };
+}
+
+on_every_engine!(
+    a_state_that_is_an_embedding_is_a_token,
+    states_beside_tokens_count_and_so_do_the_tokens,
+    beside_states_a_tree_is_the_bits_of_its_chains,
+    states_come_to_the_same_all_at_once_or_one_by_one,
+    a_window_hides_tokens_and_the_states_beside_them
+);
+
 #[test]
 fn states_cannot_stand_beside_what_is_no_token_or_follow_what_has_none() {
-    let (model, mut work) = (open_beside(&beside()), Workspace::new(1));
+    let (model, mut work) = (open_beside(&beside(), DeviceKind::Cpu), Workspace::new(1));
     let mut cache = model.decoder().new_cache();
     let mut refusal = |cache: &mut crate::KvCache, token| {
         let sequence = States { cache, tokens: &[token], states: &[0.0; 64] };

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::cache_shape::CacheShape;
 use super::ledger::{BlockCounts, Ledger};
-use super::memory::{CacheShape, Memory};
+use super::memory::{KvPlace, Memory};
 use crate::error::{ModelError, Result};
 
 /// Most blocks of a pool, however large its budget is.
@@ -25,20 +26,20 @@ struct Inner {
 
 impl BlockPool {
     /// A pool that never uses more than `bytes`.
-    pub(crate) fn new(shape: CacheShape, bytes: usize) -> Result<Self> {
+    pub(crate) fn new(shape: CacheShape, place: &KvPlace, bytes: usize) -> Result<Self> {
         let block = shape.block_bytes();
         match (bytes / block.max(1)).min(BLOCKS_MAX) {
             0 => Err(ModelError::KvBudget { bytes, block }),
             blocks => {
                 tracing::info!("keys and values have {blocks} blocks of {block} bytes");
-                Ok(Self::of(shape, Ledger::new(blocks)))
+                Ok(Self::of(shape, place, Ledger::new(blocks)))
             }
         }
     }
 
     /// A pool of the blocks of a ledger.
-    pub(super) fn of(shape: CacheShape, ledger: Ledger) -> Self {
-        let memory = Memory::new(shape, ledger.counts().total);
+    pub(super) fn of(shape: CacheShape, place: &KvPlace, ledger: Ledger) -> Self {
+        let memory = Memory::new(shape, place, ledger.counts().total);
         Self(Arc::new(Inner { memory, ledger: Mutex::new(ledger) }))
     }
 
@@ -55,6 +56,11 @@ impl BlockPool {
     /// Bytes of a block.
     pub fn block_bytes(&self) -> usize {
         self.0.memory.shape().block_bytes()
+    }
+
+    /// Whether both are the same pool.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     pub(super) fn memory(&self) -> &Memory {

@@ -23,4 +23,7 @@ pub enum PoolFault {
         /// All blocks.
         total: usize,
     },
+    /// The device that keeps them.
+    #[error("the device that keeps KV memory could not copy it")]
+    Device,
 }

@@ -3,47 +3,21 @@
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
+use candle_core::{DType, Device};
+
 use super::block::{BLOCK, BlockId, BlockRow};
+use super::cache_shape::CacheShape;
+use super::device_memory::DeviceMemory;
+use super::fault::PoolFault;
 use super::format::KvFormat;
 use super::layout::{Head, Place};
 
-/// Sizes that decide the layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CacheShape {
-    pub(crate) layers: usize,
-    pub(crate) kv_heads: usize,
-    pub(crate) head_dim: usize,
-    /// Most positions a sequence may have, tail included.
-    pub(crate) context: usize,
-    pub(crate) format: KvFormat,
-}
-
-impl CacheShape {
-    /// Bytes of a head's keys and values in a block.
-    fn head_bytes(&self) -> usize {
-        self.format.layout().key_bytes(self.head_dim) + self.format.layout().value_bytes(self.head_dim)
-    }
-
-    /// Bytes of a block.
-    pub(crate) fn block_bytes(&self) -> usize {
-        self.layers * self.kv_heads * self.head_bytes()
-    }
-
-    /// Blocks of a whole context.
-    pub(crate) fn context_blocks(&self) -> usize {
-        self.context.div_ceil(BLOCK)
-    }
-
-    /// The keys and values of a layer's head in the block at `block`.
-    fn head(&self, block: *mut u8, layer: usize, head: usize) -> Head {
-        let offset = (layer * self.kv_heads + head) * self.head_bytes();
-        assert!(layer < self.layers && head < self.kv_heads, "a head of the model");
-        // SAFETY: the head's bytes lie inside the block.
-        let keys = unsafe { block.add(offset) };
-        // SAFETY: as above.
-        let values = unsafe { keys.add(self.format.layout().key_bytes(self.head_dim)) };
-        Head { keys, values, dim: self.head_dim }
-    }
+/// Where keys and values are kept.
+pub(crate) enum KvPlace {
+    /// In the machine's memory, as kernels take them.
+    Host,
+    /// In a device's, as numbers of this type.
+    Device(Device, DType),
 }
 
 /// What memory comes in: a line of the processor's caches.
@@ -59,33 +33,52 @@ struct Block(Box<[UnsafeCell<Line>]>);
 // and nobody writes one that is shared.
 unsafe impl Sync for Block {}
 
-/// The memory of a pool's blocks. A block gets some when it is first used and keeps it for whoever has it next.
+/// The memory of a pool's blocks.
 pub(super) struct Memory {
     shape: CacheShape,
-    blocks: Box<[OnceLock<Block>]>,
+    store: Store,
+}
+
+enum Store {
+    /// A block gets some when it is first used and keeps it for whoever has it next.
+    Host(Box<[OnceLock<Block>]>),
+    /// All of it is there from the first use on.
+    Device(DeviceMemory),
 }
 
 impl Memory {
-    pub(super) fn new(shape: CacheShape, blocks: usize) -> Self {
-        Self { shape, blocks: (0..blocks).map(|_| OnceLock::new()).collect() }
+    pub(super) fn new(shape: CacheShape, place: &KvPlace, blocks: usize) -> Self {
+        let store = match place {
+            KvPlace::Host => Store::Host((0..blocks).map(|_| OnceLock::new()).collect()),
+            KvPlace::Device(device, dtype) => Store::Device(DeviceMemory::new(shape, device, *dtype, blocks)),
+        };
+        Self { shape, store }
     }
 
     pub(super) fn shape(&self) -> CacheShape {
         self.shape
     }
 
+    /// The memory of a block on the host.
     fn block(&self, BlockId(block): BlockId) -> *mut u8 {
+        let Store::Host(blocks) = &self.store else { return std::ptr::null_mut() };
         let lines = self.shape.block_bytes().div_ceil(LINE_BYTES);
         let make = || Block((0..lines).map(|_| UnsafeCell::new(Line([0; LINE_BYTES]))).collect());
-        UnsafeCell::raw_get(self.blocks[block].get_or_init(make).0.as_ptr()).cast()
+        UnsafeCell::raw_get(blocks[block].get_or_init(make).0.as_ptr()).cast()
     }
 
     /// Copies the keys and values of `rows` positions side by side, in all layers, from and to a place in a block each.
     ///
+    /// # Errors
+    /// The device's.
+    ///
     /// # Safety
     /// Nobody else touches what is written, or writes what is read.
-    pub(super) unsafe fn copy(&self, from: BlockRow, to: BlockRow, rows: usize) {
+    pub(super) unsafe fn copy(&self, from: BlockRow, to: BlockRow, rows: usize) -> Result<(), PoolFault> {
         assert!(from.row + rows <= BLOCK && to.row + rows <= BLOCK, "rows of one block");
+        if let Store::Device(memory) = &self.store {
+            return memory.copy(from, to, rows);
+        }
         let (shape, source, target) = (self.shape, self.block(from.block), self.block(to.block));
         for (layer, head) in (0..shape.layers).flat_map(|l| (0..shape.kv_heads).map(move |h| (l, h))) {
             let from = Place { head: shape.head(source, layer, head), row: from.row };
@@ -93,11 +86,20 @@ impl Memory {
             // SAFETY: rows of one block each; the rest is the caller's promise.
             unsafe { shape.format.layout().copy(from, to, rows) };
         }
+        Ok(())
     }
 
     /// The memory of one layer, for the kernels.
     pub(super) fn layer(&self, layer: usize, blocks: &[BlockId]) -> LayerCache {
         LayerCache { shape: self.shape, layer, blocks: blocks.iter().map(|&block| self.block(block)).collect() }
+    }
+
+    /// Memory on a device, if that is where it is.
+    pub(super) fn device(&self) -> Option<&DeviceMemory> {
+        match &self.store {
+            Store::Device(memory) => Some(memory),
+            Store::Host(_) => None,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 const SHAPE: CacheShape = CacheShape { layers: 2, kv_heads: 2, head_dim: 3, context: 200, format: KvFormat::Floats };
 
 fn cache() -> KvCache {
-    KvCache::alone(SHAPE)
+    KvCache::alone(SHAPE, &KvPlace::Host)
 }
 
 /// Writes a recognisable key and value for `tag` at a new tail row.
@@ -17,7 +17,7 @@ fn append(cache: &mut KvCache, parent: Option<usize>, tag: f32) {
     let slot = cache.slots();
     cache.push(parent, Some(tag as u32)).unwrap();
     for layer in 0..2 {
-        let view = cache.layer(layer);
+        let view = cache.block_table().layer(layer);
         for head in 0..2 {
             let base = tag + 1000.0 * (layer * 2 + head) as f32;
             // SAFETY: one thread.
@@ -31,7 +31,7 @@ fn tags(cache: &mut KvCache) -> Vec<f32> {
     let committed = cache.committed();
     let mut tags = vec![None; committed];
     for layer in 0..2 {
-        let view = cache.layer(layer);
+        let view = cache.block_table().layer(layer);
         for (head, slot) in (0..2).flat_map(|h| (0..committed).map(move |s| (h, s))) {
             // SAFETY: slots below `committed` exist.
             let (k, v) = unsafe {
@@ -153,7 +153,7 @@ fn filled(cache: &mut KvCache, tokens: &[u32]) {
 
 /// A pool of so many blocks.
 fn pool(blocks: usize) -> BlockPool {
-    BlockPool::new(SHAPE, blocks * SHAPE.block_bytes()).unwrap()
+    BlockPool::new(SHAPE, &KvPlace::Host, blocks * SHAPE.block_bytes()).unwrap()
 }
 
 fn text(len: usize) -> Vec<u32> {
@@ -168,7 +168,7 @@ fn as_tags(tokens: &[u32]) -> Vec<f32> {
 fn a_budget_is_kept_to_and_must_hold_a_block() {
     let pool = pool(3);
     assert_eq!(pool.counts(), BlockCounts { total: 3, ..BlockCounts::default() });
-    let fault = BlockPool::new(SHAPE, SHAPE.block_bytes() - 1).map(drop).unwrap_err().to_string();
+    let fault = BlockPool::new(SHAPE, &KvPlace::Host, SHAPE.block_bytes() - 1).map(drop).unwrap_err().to_string();
     assert_eq!(fault, "a budget of 19455 bytes of KV memory holds no block of 19456 bytes");
 }
 

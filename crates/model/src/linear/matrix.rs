@@ -43,6 +43,11 @@ impl Linear {
         self.outputs
     }
 
+    /// Multiply-adds of one row.
+    pub(crate) fn multiply_adds(&self) -> usize {
+        self.inputs * self.outputs
+    }
+
     /// Bytes that one forward pass reads.
     pub(crate) fn bytes(&self) -> usize {
         match &self.panels {

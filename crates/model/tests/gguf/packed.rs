@@ -1,6 +1,6 @@
 //! What a file holds in blocks goes into products as it is, or nearly so.
 
-use espalier_model::Compute;
+use espalier_model::{Compute, DeviceKind};
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn mixed(path: &Path) -> TempDir {
 }
 
 fn default_of(path: &Path) -> Arithmetic {
-    Compute::default().of(&Checkpoint::open(path).unwrap().weights().unwrap())
+    Compute::default().of(&Checkpoint::open(path).unwrap().weights().unwrap(), DeviceKind::Cpu)
 }
 
 #[test]
@@ -41,7 +41,8 @@ fn a_file_is_run_in_what_it_holds() {
     let mixed = mixed(&golden("qwen3"));
     assert_eq!(default_of(mixed.path()), Arithmetic::Int8Q4);
     let weights = Checkpoint::open(mixed.path()).unwrap().weights().unwrap();
-    assert_eq!(Compute::Auto.of(&weights), Arithmetic::Int8Q4);
+    assert_eq!(Compute::Auto.of(&weights, DeviceKind::Cpu), Arithmetic::Int8Q4);
+    assert_eq!(Compute::Auto.of(&weights, DeviceKind::Candle), Arithmetic::F32);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A row that leaves at an exit says there what it would say if every row had been run through every layer: to the bit,
 //! wherever the rows before it left, and whatever shares its pass.
-#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::{AtExit, Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{AtExit, Checkpoint, Decoder, Depth, KvCache, Logits, Row, Segment, Workspace};
 use proptest::prelude::*;
+
+use crate::options;
 
 const EXITS: [usize; 3] = [1, 2, 4];
 
@@ -15,14 +16,14 @@ fn golden(name: &str) -> PathBuf {
 
 /// Models of four layers.
 fn decoder(name: &str) -> Decoder {
-    Decoder::load(&Checkpoint::open(golden(name)).unwrap(), &LoadOptions::default()).unwrap()
+    Decoder::load(&Checkpoint::open(golden(name)).unwrap(), &options()).unwrap()
 }
 
 /// The same, each layer seeing so many positions.
 fn windowed(window: usize) -> Decoder {
     let mut checkpoint = Checkpoint::open(golden("llama3-rope-scaling")).unwrap();
     checkpoint.config.windows = vec![Some(window), None, Some(window), Some(window + 1)];
-    Decoder::load(&checkpoint, &LoadOptions::default()).unwrap()
+    Decoder::load(&checkpoint, &options()).unwrap()
 }
 
 fn bits(logits: &[f32]) -> Vec<u32> {

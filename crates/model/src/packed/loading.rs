@@ -1,59 +1,21 @@
-//! From tensors to a decoder: what is read of a model is packed part by part.
+//! What is read of a model is packed part by part.
 
 use candle_core::{DType, Tensor};
 
+use super::{Biased, Embedding, Head, Layer, Mlp, NormLayer, Packed, Projection};
 use crate::attention::AttentionShape;
-use crate::checkpoint::Checkpoint;
 use crate::config::{ModelConfig, Norm};
-use crate::decoder::{Biased, Decoder, Embedding, Head, Layer, LoadOptions, Mlp, NormLayer, Projection};
 use crate::error::Result;
 use crate::linear::Packer;
+use crate::load_options::LoadOptions;
 use crate::raw_matrix::RawMatrix;
 use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawNorm, RawStates};
-use crate::raw_parts::{Part, RawParts};
-use crate::rope::RotaryTable;
-use crate::weights::Weights;
+use crate::raw_parts::RawParts;
 
-impl Decoder {
-    /// Loads and packs a checkpoint.
-    ///
-    /// # Errors
-    /// Whatever is wrong with the folder: files, tensors, shapes; or more layers asked for than there are.
-    pub fn load(checkpoint: &Checkpoint, options: &LoadOptions) -> Result<Self> {
-        Self::load_with_progress(checkpoint, options, |_, _| {})
-    }
-
-    /// [`Self::load`], reporting `(layers packed, layers in all)` as it goes.
-    ///
-    /// # Errors
-    /// As for [`Self::load`].
-    pub fn load_with_progress(
-        checkpoint: &Checkpoint,
-        options: &LoadOptions,
-        progress: impl FnMut(usize, usize),
-    ) -> Result<Self> {
-        let model = Part { config: checkpoint.config.clone(), weights: checkpoint.weights()? };
-        Self::pack(checkpoint.config.clone(), &RawParts::new(model, options.layers)?, options, progress)
-    }
-
-    /// A model of random weights, as bf16 as checkpoints have them: what passes of its sizes cost can be measured, and
-    /// what it says is noise. The same seed gives the same weights. `progress` is told `(layers packed, layers in all)`.
-    ///
-    /// # Errors
-    /// More layers asked for than there are, or no memory left.
-    pub fn random(
-        config: &ModelConfig,
-        seed: u64,
-        options: &LoadOptions,
-        progress: impl FnMut(usize, usize),
-    ) -> Result<Self> {
-        let model = Part { config: config.clone(), weights: Weights::random(seed) };
-        Self::pack(config.clone(), &RawParts::new(model, options.layers)?, options, progress)
-    }
-
+impl Packed {
     /// Packs tensors of the shapes that `config` implies, one part after the other.
-    pub(crate) fn pack(
-        config: ModelConfig,
+    pub(crate) fn load(
+        config: &ModelConfig,
         raw: &RawParts,
         options: &LoadOptions,
         mut progress: impl FnMut(usize, usize),
@@ -62,13 +24,11 @@ impl Decoder {
         let (embedding, head) = ends(&mut packer, raw)?;
         let mut layers = Vec::with_capacity(raw.layers());
         for i in 0..raw.layers() {
-            layers.push(Layer::load(&mut packer, &raw.layer(i)?, &config, i)?);
+            layers.push(Layer::load(&mut packer, &raw.layer(i)?, config, i)?);
             progress(i + 1, raw.layers());
         }
         let final_norm = NormLayer::load(&raw.final_norm()?, config.norm)?;
-        let rotary = RotaryTable::new(&config);
-        let arithmetic = options.arithmetic;
-        Ok(Self { config, embedding, layers, final_norm, head, rotary, arithmetic })
+        Ok(Self { embedding, layers, final_norm, head })
     }
 }
 
@@ -169,8 +129,10 @@ fn floats(tensor: &Tensor) -> Result<Vec<f32>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::*;
     use crate::arithmetic::{Arithmetic, WeightFormat};
+    use crate::config::ModelConfig;
+    use crate::decoder::Decoder;
+    use crate::load_options::LoadOptions;
     use crate::rows::{Depth, Logits, Row, Segment};
     use crate::workspace::Workspace;
 

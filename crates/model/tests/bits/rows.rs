@@ -1,23 +1,22 @@
 //! A token's logits are the same bits however it is run: alone or with others, in a tree or in a chain, in a batch or
-//! not, on one thread or several, by the instructions of any processor.
-#![allow(clippy::unwrap_used)]
+//! not.
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::{
-    Arithmetic, Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, WeightFormat, Workspace,
-};
+use espalier_model::{Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
 use proptest::prelude::*;
+
+use crate::{options, workspaces};
 
 fn manifest(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn load(path: &str, format: WeightFormat) -> Decoder {
-    load_with(path, LoadOptions { format, ..LoadOptions::default() })
+fn load(path: &str) -> Decoder {
+    load_with(path, options())
 }
 
-fn load_with(path: &str, options: LoadOptions) -> Decoder {
+pub(crate) fn load_with(path: &str, options: LoadOptions) -> Decoder {
     Decoder::load(&Checkpoint::open(manifest(path)).unwrap(), &options).unwrap()
 }
 
@@ -25,18 +24,8 @@ fn load_with(path: &str, options: LoadOptions) -> Decoder {
 const CHECKPOINTS: [&str; 4] =
     ["../../models/small", "tests/golden/qwen3", "tests/golden/gpt-neox", "tests/golden/llama3-rope-scaling"];
 
-/// Each instruction set, and the fastest with several threads.
-fn workspaces() -> Vec<Workspace> {
-    let sets = Workspace::instruction_sets();
-    let alone = sets.iter().map(|set| (1, set));
-    alone
-        .chain([(2, &sets[0]), (3, &sets[0])])
-        .map(|(threads, set)| Workspace::with_instruction_set(threads, set).unwrap())
-        .collect()
-}
-
 /// The logits of all rows, as bits.
-fn run(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, rows: &[Row]) -> Vec<Vec<u32>> {
+pub(crate) fn run(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, rows: &[Row]) -> Vec<Vec<u32>> {
     let segment = Segment { cache, rows, logits: Logits::All };
     let output = decoder.forward(work, &mut [segment], Depth::default()).unwrap();
     (0..rows.len()).map(|row| output.logits(0, row).iter().map(|v| v.to_bits()).collect()).collect()
@@ -57,12 +46,12 @@ fn one_by_one(decoder: &Decoder, work: &mut Workspace, tokens: &[u32]) -> Vec<Ve
     tokens.iter().map(step).collect()
 }
 
-fn text(length: usize, seed: u32) -> Vec<u32> {
+pub(crate) fn text(length: usize, seed: u32) -> Vec<u32> {
     (0..length as u32).map(|i| (i + seed).wrapping_mul(2_654_435_761) % 500).collect()
 }
 
 /// Decodes a text token by token, and then so many at once by all means that this machine has.
-fn any_number_of_rows_gives_the_bits_of_one(decoder: &Decoder, tokens: &[u32], numbers: &[usize]) {
+pub(crate) fn any_number_of_rows_gives_the_bits_of_one(decoder: &Decoder, tokens: &[u32], numbers: &[usize]) {
     let alone = one_by_one(decoder, &mut Workspace::new(1), tokens);
     for mut work in workspaces() {
         for &rows in numbers {
@@ -82,17 +71,7 @@ fn any_number_of_rows_gives_the_bits_of_one(decoder: &Decoder, tokens: &[u32], n
 fn any_number_of_rows_gives_the_bits_of_one_row() {
     for path in CHECKPOINTS {
         let tokens = text(if path.contains("small") { 40 } else { 90 }, 1);
-        any_number_of_rows_gives_the_bits_of_one(&load(path, WeightFormat::Stored), &tokens, &[2, 3, 7, 13, 25, 90]);
-    }
-}
-
-#[test]
-fn so_it_does_in_every_arithmetic() {
-    for arithmetic in Arithmetic::ALL {
-        for (path, layers) in [("../../models/small", Some(2)), ("tests/golden/qwen3", None)] {
-            let decoder = load_with(path, LoadOptions { arithmetic, layers, ..LoadOptions::default() });
-            any_number_of_rows_gives_the_bits_of_one(&decoder, &text(20, 1), &[3, 20]);
-        }
+        any_number_of_rows_gives_the_bits_of_one(&load(path), &tokens, &[2, 3, 7, 13, 25, 90]);
     }
 }
 
@@ -101,7 +80,7 @@ fn so_it_does_in_every_arithmetic() {
 fn what_is_asked_of_a_prompt_changes_nothing_after_it() {
     let prompts = [text(60, 1), text(33, 2), text(8, 3)];
     for path in CHECKPOINTS {
-        let decoder = load(path, WeightFormat::Stored);
+        let decoder = load(path);
         let last = decoder.layers();
         for mut work in workspaces() {
             let expected: Vec<_> = prompts.iter().map(|text| one_by_one(&decoder, &mut work, text)).collect();
@@ -143,31 +122,8 @@ fn what_is_asked_of_a_prompt_changes_nothing_after_it() {
 }
 
 #[test]
-fn threads_do_not_change_bits() {
-    let decoder = load(CHECKPOINTS[0], WeightFormat::Stored);
-    for set in Workspace::instruction_sets() {
-        let of = |threads| {
-            let mut work = Workspace::with_instruction_set(threads, set).unwrap();
-            run(&decoder, &mut work, &mut decoder.new_cache(), &Row::chain(&text(30, 2), 0))
-        };
-        assert!(of(1) == of(2) && of(1) == of(4), "{set}");
-    }
-}
-
-#[test]
-fn a_wider_format_does_not_change_bits() {
-    let (stored, wide) = (load(CHECKPOINTS[0], WeightFormat::Stored), load(CHECKPOINTS[0], WeightFormat::F32));
-    assert!(stored.weight_bytes() < wide.weight_bytes());
-    for mut work in workspaces() {
-        let rows = Row::chain(&text(20, 3), 0);
-        let bits = run(&stored, &mut work, &mut stored.new_cache(), &rows);
-        assert!(bits == run(&wide, &mut work, &mut wide.new_cache(), &rows), "{}", work.instruction_set());
-    }
-}
-
-#[test]
 fn sequences_of_a_batch_do_not_touch_each_other() {
-    let decoder = load("tests/golden/qwen3", WeightFormat::Stored);
+    let decoder = load("tests/golden/qwen3");
     for mut work in workspaces() {
         let texts = [text(70, 1), text(5, 2), text(33, 3)];
         let alone: Vec<_> =
@@ -199,7 +155,7 @@ proptest! {
     fn a_node_of_a_tree_has_the_bits_of_its_path_alone(
         nodes in trees(), prefix in 1..150_usize, level in 1..9_usize, which in 1..4_usize,
     ) {
-        let decoder = load(CHECKPOINTS[which], WeightFormat::Stored);
+        let decoder = load(CHECKPOINTS[which]);
         let mut work = Workspace::new(2);
         let mut cache = decoder.new_cache();
         let before = text(prefix, 4);
@@ -238,7 +194,7 @@ proptest! {
 
 #[test]
 fn impossible_rows_are_refused() {
-    let decoder = load("tests/golden/qwen3", WeightFormat::Stored);
+    let decoder = load("tests/golden/qwen3");
     let (vocab, context) = (decoder.config().vocab as u32, decoder.config().context);
     let mut work = Workspace::new(1);
     let mut refusal = |rows: &[Row], depth: Depth<'_>| {
@@ -261,8 +217,8 @@ fn impossible_rows_are_refused() {
 #[test]
 fn an_exit_equals_the_model_cut_there_and_taps_are_its_residual_stream() {
     let path = manifest("../../models/small");
-    let whole = load("../../models/small", WeightFormat::Stored);
-    let options = LoadOptions { layers: Some(3), ..LoadOptions::default() };
+    let whole = load("../../models/small");
+    let options = LoadOptions { layers: Some(3), ..options() };
     let cut = Decoder::load(&Checkpoint::open(path).unwrap(), &options).unwrap();
     let (mut work, rows) = (Workspace::new(2), Row::chain(&text(9, 5), 0));
     let mut tap_of = |decoder: &Decoder, depth: Depth<'_>| {

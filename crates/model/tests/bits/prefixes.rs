@@ -1,15 +1,16 @@
 //! Sequences that begin alike share memory, and nobody can tell by the logits: they are the same bits.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 
 use espalier_model::{
-    BLOCK, BlockCounts, BlockPool, Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, Workspace,
+    BLOCK, BlockCounts, BlockPool, Checkpoint, Decoder, Depth, KvCache, Logits, Row, Segment, Workspace,
 };
+
+use crate::options;
 
 fn decoder() -> Decoder {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/qwen3");
-    Decoder::load(&Checkpoint::open(folder).unwrap(), &LoadOptions::default()).unwrap()
+    Decoder::load(&Checkpoint::open(folder).unwrap(), &options()).unwrap()
 }
 
 fn pool(decoder: &Decoder, blocks: usize) -> BlockPool {

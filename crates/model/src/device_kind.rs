@@ -1,0 +1,71 @@
+//! Where a model runs.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What computes a model's passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DeviceKind {
+    /// Our kernels, on the processor.
+    #[default]
+    Cpu,
+    /// Candle's tensors on the processor: what runs on other devices, to be tried where there is none. Slow.
+    Candle,
+    /// Candle's tensors on an NVIDIA GPU, by its number.
+    Cuda(usize),
+}
+
+/// No device has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no device is called {found:?}, only cpu, candle, cuda and cuda:N are known")]
+pub struct UnknownDevice {
+    found: String,
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Candle => f.write_str("candle"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+        }
+    }
+}
+
+impl FromStr for DeviceKind {
+    type Err = UnknownDevice;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDevice> {
+        match name {
+            "cpu" => Ok(Self::Cpu),
+            "candle" => Ok(Self::Candle),
+            "cuda" => Ok(Self::Cuda(0)),
+            _ => {
+                let number = name.strip_prefix("cuda:").and_then(|number| number.parse().ok());
+                number.map(Self::Cuda).ok_or_else(|| UnknownDevice { found: name.to_owned() })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_device_goes_by_a_name_and_another_name_is_refused() {
+        for (name, device) in
+            [("cpu", DeviceKind::Cpu), ("candle", DeviceKind::Candle), ("cuda:3", DeviceKind::Cuda(3))]
+        {
+            assert_eq!(name.parse::<DeviceKind>().unwrap(), device);
+            assert_eq!(device.to_string(), name);
+        }
+        assert_eq!("cuda".parse::<DeviceKind>().unwrap(), DeviceKind::Cuda(0));
+        for name in ["gpu", "cuda:", "cuda:-1", "CPU"] {
+            let refusal = name.parse::<DeviceKind>().unwrap_err().to_string();
+            assert_eq!(refusal, format!("no device is called {name:?}, only cpu, candle, cuda and cuda:N are known"));
+        }
+    }
+}

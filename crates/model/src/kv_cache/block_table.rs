@@ -1,0 +1,44 @@
+//! Where the slots of a sequence lie.
+
+use super::block::{BLOCK, BlockId, BlockRow};
+use super::block_pool::BlockPool;
+use super::device_memory::KeysAndValues;
+use super::memory::LayerCache;
+use crate::error::Result;
+
+/// The blocks of a sequence, in the memory of their pool.
+#[derive(Clone)]
+pub(crate) struct BlockTable {
+    pub(super) pool: BlockPool,
+    pub(super) blocks: Vec<BlockId>,
+}
+
+impl BlockTable {
+    /// The memory of one layer, for the kernels.
+    pub(crate) fn layer(&self, layer: usize) -> LayerCache {
+        self.pool.memory().layer(layer, &self.blocks)
+    }
+
+    /// That of the last layer.
+    pub(crate) fn last_layer(&self) -> LayerCache {
+        self.layer(self.pool.memory().shape().layers - 1)
+    }
+
+    /// Whether both are of the same memory.
+    pub(crate) fn shares_memory(&self, other: &Self) -> bool {
+        self.pool.is(&other.pool)
+    }
+
+    /// Where a slot of the sequence lies among those of all blocks.
+    pub(crate) fn place(&self, slot: usize) -> usize {
+        BlockRow { block: self.blocks[slot / BLOCK], row: slot % BLOCK }.slot()
+    }
+
+    /// The keys and values of a layer on the device that keeps them; none if that is the host.
+    ///
+    /// # Errors
+    /// The device has no room for them.
+    pub(crate) fn on_device(&self, layer: usize) -> Result<Option<KeysAndValues>> {
+        Ok(self.pool.memory().device().map(|memory| memory.layer(layer)).transpose()?)
+    }
+}

@@ -1,0 +1,28 @@
+//! What every engine has to know of a model.
+
+use crate::config::ModelConfig;
+use crate::error::{ModelError, Result};
+use crate::rope::RotaryTable;
+
+/// A model without its weights.
+pub(crate) struct ModelInfo {
+    pub(crate) config: ModelConfig,
+    pub(crate) rotary: RotaryTable,
+    /// Layers that are loaded.
+    pub(crate) layers: usize,
+    /// Those of them in which other models' hidden states stand beside tokens.
+    pub(crate) layers_of_states: usize,
+}
+
+impl ModelInfo {
+    /// Layers of a cache: after the model's own those of states that stand beside tokens.
+    pub(crate) fn cache_layers(&self) -> usize {
+        self.layers + self.layers_of_states
+    }
+
+    /// Refuses a token that there is not.
+    pub(crate) fn check_token(&self, token: u32) -> Result<()> {
+        let vocab = self.config.vocab;
+        if (token as usize) < vocab { Ok(()) } else { Err(ModelError::Token { token, vocab }) }
+    }
+}

@@ -1,0 +1,51 @@
+//! What transformers computed, and what the kernels on the processor compute.
+
+use std::path::{Path, PathBuf};
+
+use espalier_model::{
+    Arithmetic, Checkpoint, Decoder, Depth, DeviceKind, Golden, LoadOptions, Logits, Row, Segment, Workspace,
+};
+
+use crate::options;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn assert_golden(name: &str) {
+    let golden = Golden::open(&folder(name)).unwrap();
+    let decoder = Decoder::load(&Checkpoint::open(folder(name)).unwrap(), &options()).unwrap();
+    let (mut work, mut cache) = (Workspace::new(1), decoder.new_cache());
+    let taps: Vec<usize> = golden.taps.iter().map(|tap| tap.layers).collect();
+    let rows = Row::chain(&golden.input_ids, 0);
+    let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
+    let output = decoder.forward(&mut work, &mut [segment], Depth { exit_after: None, taps: &taps }).unwrap();
+    let all = |row: &dyn Fn(usize) -> Vec<f32>| (0..rows.len()).flat_map(row).collect::<Vec<f32>>();
+    let logits = golden.logits.compare(&all(&|row| output.logits(0, row).to_vec())).unwrap();
+    assert!(logits.agrees(), "{name}: {logits:?}");
+    for (number, tap) in golden.taps.iter().enumerate() {
+        let states = tap.hidden.compare(&all(&|row| output.tap(number, 0, row).to_vec())).unwrap();
+        assert!(states.agrees(), "{name}, after layer {}: {states:?}", tap.layers);
+    }
+}
+
+#[test]
+fn logits_and_hidden_states_are_golden() {
+    ["llama3-rope-scaling", "qwen3", "gpt-neox"].into_iter().for_each(assert_golden);
+}
+
+#[test]
+fn what_a_device_does_not_have_is_refused() {
+    let checkpoint = Checkpoint::open(folder("qwen3")).unwrap();
+    let refusal = |options: LoadOptions| Decoder::load(&checkpoint, &options).err().unwrap().to_string();
+    assert_eq!(
+        refusal(LoadOptions { arithmetic: Arithmetic::Int8, ..options() }),
+        "int8 is computed by the processor alone; other devices compute in f32"
+    );
+    if !cfg!(feature = "cuda") {
+        assert_eq!(
+            refusal(LoadOptions { device: DeviceKind::Cuda(0), ..options() }),
+            "this program was built without the feature `cuda`, which device cuda:0 needs"
+        );
+    }
+}
