@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
+use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
 use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
@@ -54,6 +54,9 @@ pub struct Args {
     /// runs on GPUs on the processor, to try it
     #[arg(long, env = "ESPALIER_VERIFIER_DEVICE", default_value_t, value_name = "DEVICE")]
     pub device: DeviceKind,
+    /// GPUs that share the model, from the device on: a number, or `auto` for as many as there are and can share it
+    #[arg(long, env = "ESPALIER_VERIFIER_TENSOR_PARALLEL", default_value_t, value_name = "N")]
+    pub tensor_parallel: TensorParallel,
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`
     #[arg(long, env = "ESPALIER_VERIFIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
@@ -103,6 +106,8 @@ pub struct Config {
     pub(crate) compute: Compute,
     /// Where the model runs.
     pub(crate) device: DeviceKind,
+    /// How many of them share it.
+    pub(crate) ranks: TensorParallel,
 }
 
 impl Config {
@@ -133,6 +138,7 @@ impl Config {
                 kv_memory: args.kv_memory,
                 compute: compute?,
                 device: args.device,
+                ranks: args.tensor_parallel,
             })
         })
     }
@@ -156,6 +162,7 @@ impl Config {
                 kv_memory: None,
                 compute: Compute::default(),
                 device: DeviceKind::default(),
+                ranks: TensorParallel::default(),
             })
         })
     }
@@ -185,10 +192,10 @@ impl Config {
         Self { compute, ..self }
     }
 
-    /// The same on another device.
+    /// The same on another device, or shared by several.
     #[must_use]
-    pub fn with_device(self, device: DeviceKind) -> Self {
-        Self { device, ..self }
+    pub fn with_device(self, device: DeviceKind, ranks: TensorParallel) -> Self {
+        Self { device, ranks, ..self }
     }
 
     /// The target's name.

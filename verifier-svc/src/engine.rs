@@ -16,6 +16,7 @@ mod thread;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use espalier_proto::{Open, Slots, Submission};
 use tokio::sync::mpsc;
@@ -34,6 +35,8 @@ pub(crate) struct Engine {
     admission: Admission,
     counts: Counts,
     next_key: AtomicU64,
+    /// Why the model was lost, if it was.
+    lost: Arc<OnceLock<String>>,
 }
 
 impl Engine {
@@ -41,8 +44,9 @@ impl Engine {
     pub(crate) fn start(model: Loaded, sequences_max: usize) -> io::Result<Self> {
         let (commands, queue) = mpsc::channel(sequences_max * COMMANDS_PER_SEQUENCE);
         let counts = model.counts.clone();
-        thread::start(model, queue)?;
-        Ok(Self { commands, admission: Admission::new(sequences_max), counts, next_key: AtomicU64::new(0) })
+        let lost = Arc::new(OnceLock::new());
+        thread::start(model, queue, lost.clone())?;
+        Ok(Self { commands, admission: Admission::new(sequences_max), counts, next_key: AtomicU64::new(0), lost })
     }
 
     /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
@@ -69,9 +73,10 @@ impl Engine {
         self.admission.slots()
     }
 
-    /// Whether the thread has ended.
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.commands.is_closed()
+    /// Why the thread has ended, if it has.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let unknown = || "its thread has ended".to_owned();
+        self.commands.is_closed().then(|| self.lost.get().cloned().unwrap_or_else(unknown))
     }
 
     /// Ready when the thread has ended.

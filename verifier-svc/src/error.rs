@@ -18,11 +18,13 @@ pub enum ServiceError {
     /// The server failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The model's thread has ended, which it does only if something is badly wrong.
-    #[error("the engine of target `{target}` has stopped by itself")]
+    /// The model cannot be used any more.
+    #[error("target `{target}` was lost: {fault}")]
     Engine {
         /// The target.
         target: String,
+        /// Why.
+        fault: String,
     },
 }
 

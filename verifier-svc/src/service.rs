@@ -38,9 +38,9 @@ pub async fn serve(
         }
     };
     bound.serve(server, FILE_DESCRIPTOR_SET, stop).await?;
-    match target.engine.has_stopped() {
-        true => Err(ServiceError::Engine { target: target.card.name.clone() }),
-        false => Ok(()),
+    match target.engine.fault() {
+        Some(fault) => Err(ServiceError::Engine { target: target.card.name.clone(), fault }),
+        None => Ok(()),
     }
 }
 

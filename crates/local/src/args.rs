@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
-use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
+use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
 use espalier_service_kit::Bytes;
 
 /// What a system that is started here is made of.
@@ -47,6 +47,9 @@ pub struct SystemArgs {
     /// on GPUs on the processor, to try it.
     #[arg(long, global = true, env = "ESPALIER_DEVICE", default_value_t, value_name = "DEVICE")]
     pub device: DeviceKind,
+    /// GPUs that share a target, from the device on: a number, or `auto` for as many as there are and can share it.
+    #[arg(long, global = true, env = "ESPALIER_TENSOR_PARALLEL", default_value_t, value_name = "N")]
+    pub tensor_parallel: TensorParallel,
     /// Where drafters run; where targets do when absent.
     #[arg(long, global = true, env = "ESPALIER_DRAFT_DEVICE", value_name = "DEVICE")]
     pub draft_device: Option<DeviceKind>,

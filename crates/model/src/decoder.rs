@@ -1,9 +1,12 @@
 //! A model ready to run, and what can be said of it whatever computes it.
 
+use std::sync::Arc;
+
 use crate::arithmetic::Arithmetic;
 use crate::checkpoint::Checkpoint;
 use crate::config::ModelConfig;
-use crate::device::{self, DeviceModel, DevicePass, Upload};
+use crate::device::OnDevices;
+use crate::device_kind::DeviceKind;
 use crate::error::Result;
 use crate::kv_cache::{BlockPool, CacheShape, KvCache, KvFormat, KvPlace};
 use crate::load_options::LoadOptions;
@@ -17,7 +20,7 @@ use crate::workspace::Workspace;
 
 /// A model ready to run: immutable, shared by any number of [`Workspace`]s.
 pub struct Decoder {
-    info: ModelInfo,
+    info: Arc<ModelInfo>,
     arithmetic: Arithmetic,
     engine: Engine,
 }
@@ -26,8 +29,8 @@ pub struct Decoder {
 enum Engine {
     /// Kernels on the CPU.
     Packed(Packed),
-    /// A device of candle's.
-    Device(DeviceModel),
+    /// Devices of candle's.
+    Devices(OnDevices),
 }
 
 impl Decoder {
@@ -74,14 +77,16 @@ impl Decoder {
         options: &LoadOptions,
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        let engine = match device::open(options.device)? {
-            None => Engine::Packed(Packed::load(&config, raw, options, progress)?),
-            Some(device) => {
-                Engine::Device(DeviceModel::load(&config, raw, Upload::new(&device, options.arithmetic)?, progress)?)
-            }
-        };
         let layers_of_states = if raw.has_states() { raw.layers() } else { 0 };
-        let info = ModelInfo { rotary: RotaryTable::new(&config), config, layers: raw.layers(), layers_of_states };
+        let rotary = RotaryTable::new(&config);
+        let info = Arc::new(ModelInfo { config, rotary, layers: raw.layers(), layers_of_states });
+        let engine = match options.device {
+            DeviceKind::Cpu => {
+                options.ranks.of(options.device, &info.config)?;
+                Engine::Packed(Packed::load(&info.config, raw, options, progress)?)
+            }
+            _ => Engine::Devices(OnDevices::load(&info, raw, options, progress)?),
+        };
         Ok(Self { info, arithmetic: options.arithmetic, engine })
     }
 
@@ -100,7 +105,7 @@ impl Decoder {
     pub fn computes_in(&self) -> String {
         match &self.engine {
             Engine::Packed(_) => self.arithmetic.to_string(),
-            Engine::Device(model) => format!("{}@{}", self.arithmetic, model.kind()),
+            Engine::Devices(model) => format!("{}@{}", self.arithmetic, model.kind()),
         }
     }
 
@@ -136,7 +141,7 @@ impl Decoder {
     fn cache_shape(&self) -> CacheShape {
         CacheShape {
             layers: self.cache_layers(),
-            kv_heads: self.info.config.kv_heads,
+            kv_heads: self.kv_heads(),
             head_dim: self.info.config.head_dim,
             context: self.info.config.context,
             format: self.kv_format(),
@@ -146,7 +151,15 @@ impl Decoder {
     fn kv_place(&self) -> KvPlace {
         match &self.engine {
             Engine::Packed(_) => KvPlace::Host,
-            Engine::Device(model) => KvPlace::Device(model.device().clone(), model.dtype()),
+            Engine::Devices(model) => model.kv_place(),
+        }
+    }
+
+    /// Key and value heads that are kept.
+    fn kv_heads(&self) -> usize {
+        match &self.engine {
+            Engine::Packed(_) => self.info.config.kv_heads,
+            Engine::Devices(model) => model.kv_heads(),
         }
     }
 
@@ -159,20 +172,24 @@ impl Decoder {
     pub fn weight_bytes(&self) -> usize {
         match &self.engine {
             Engine::Packed(model) => model.bytes(),
-            Engine::Device(model) => model.bytes(),
+            Engine::Devices(model) => model.bytes(),
         }
     }
 
     /// Bytes of keys and values that a row with `context` visible positions reads.
     pub fn cache_bytes(&self, context: usize) -> usize {
-        2 * self.cache_layers() * self.info.config.kv_width() * context * self.kv_format().element_bytes()
+        2 * self.cache_layers()
+            * self.kv_heads()
+            * self.info.config.head_dim
+            * context
+            * self.kv_format().element_bytes()
     }
 
     /// Multiply-adds of one row at `context` visible positions, as floating-point operations (two each).
     pub fn flops(&self, context: usize) -> usize {
         let products = match &self.engine {
             Engine::Packed(model) => model.multiply_adds(),
-            Engine::Device(model) => model.multiply_adds(),
+            Engine::Devices(model) => model.multiply_adds(),
         };
         2 * (products + self.cache_layers() * 2 * self.info.config.heads * self.info.config.head_dim * context)
     }
@@ -186,7 +203,7 @@ impl Decoder {
     pub(crate) fn begin<'a>(&'a self, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
         match &self.engine {
             Engine::Packed(model) => Box::new(PackedPass::new(&self.info, model, work)),
-            Engine::Device(model) => Box::new(DevicePass::new(&self.info, model, work)),
+            Engine::Devices(model) => Box::new(model.begin(&self.info, work)),
         }
     }
 }

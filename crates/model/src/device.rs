@@ -1,29 +1,60 @@
-//! A model on a device of candle's: the same pass, composed of tensor operations, so it runs wherever candle does.
+//! A model on devices of candle's: the same pass, composed of tensor operations, so it runs wherever candle does; on one
+//! device or, shared by ranks, on several.
 //!
-//! A row's bits depend on nothing but its own inputs here too. Products have a fixed number of rows, [`BUCKET`], so that
-//! their algorithm does not depend on how many share a pass; attention goes over positions in tiles of a fixed size, in
-//! their order, for each row by itself.
+//! A row's bits depend on nothing but its own inputs here too. Products have a fixed number of rows, [`linear::BUCKET`], so
+//! that their algorithm does not depend on how many share a pass; attention goes over positions in tiles of a fixed size,
+//! in their order, for each row by itself; what ranks have parts of is added in the order of ranks.
 
 mod attention;
+mod collective;
+mod cuda;
 mod linear;
 mod loading;
 mod pass;
+mod placement;
+mod rank;
+mod ranks;
+mod shard;
+
+use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
 use crate::attention::AttentionShape;
 use crate::device_kind::DeviceKind;
-use crate::error::{ModelError, Result};
+use crate::error::Result;
+use crate::kv_cache::KvPlace;
+use crate::load_options::LoadOptions;
+use crate::model_info::ModelInfo;
+use crate::raw_parts::RawParts;
+use crate::workspace::Workspace;
+pub use cuda::CudaFault;
+pub(crate) use cuda::count;
 use linear::{Map, NormLayer};
-pub(crate) use loading::Upload;
+use loading::Upload;
 pub(crate) use pass::DevicePass;
+use ranks::Ranks;
+use shard::Shard;
+pub(crate) use shard::divides;
 
-/// Weights on a device.
-pub(crate) struct DeviceModel {
+/// A model shared by ranks, each on a device.
+pub(crate) struct OnDevices {
+    ranks: Ranks,
+    devices: Vec<Device>,
+    dtype: DType,
+    /// Of one row with all weights.
+    multiply_adds: usize,
+    /// Key and value heads that the ranks keep between them.
+    kv_heads: usize,
+}
+
+/// The weights of a rank.
+struct DeviceModel {
     device: Device,
     /// What weights and the stream are kept in.
     dtype: DType,
-    /// (vocab, hidden)
+    shard: Shard,
+    /// (tokens of this rank, hidden)
     embedding: Tensor,
     layers: Vec<Layer>,
     final_norm: NormLayer,
@@ -59,46 +90,87 @@ enum Mlp {
     Plain { up: Map, down: Map },
 }
 
-/// Opens a device of candle's; none if the processor is to be used with kernels of our own.
-///
-/// # Errors
-/// A device that the program was not built for, or that the machine does not have.
-pub(crate) fn open(kind: DeviceKind) -> Result<Option<Device>> {
-    match kind {
-        DeviceKind::Cpu => Ok(None),
-        DeviceKind::Candle => Ok(Some(Device::Cpu)),
-        DeviceKind::Cuda(number) if cfg!(feature = "cuda") => Ok(Some(Device::new_cuda(number)?)),
-        DeviceKind::Cuda(_) => Err(ModelError::NotBuiltFor { device: kind }),
+impl OnDevices {
+    /// Loads a model for the ranks that are asked for; `progress` is told `(layers loaded, layers in all)`.
+    ///
+    /// # Errors
+    /// Devices that the program was not built for or the machine does not have, ranks that cannot share the model, an
+    /// arithmetic that devices do not have, or what is wrong with the model.
+    pub(crate) fn load(
+        info: &Arc<ModelInfo>,
+        raw: &RawParts,
+        options: &LoadOptions,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let config = &info.config;
+        let shards = Shard::all(config, options.ranks.of(options.device, config)?)?;
+        let devices: Vec<Device> =
+            shards.iter().map(|shard| open(options.device, shard.rank)).collect::<Result<_>>()?;
+        let uploads = shards.iter().zip(&devices);
+        let uploads: Vec<Upload<'_>> = uploads
+            .map(|(shard, device)| Upload::new(config, options.arithmetic, device.clone(), *shard))
+            .collect::<Result<_>>()?;
+        let models = DeviceModel::load(raw, &uploads, progress)?;
+        let multiply_adds = models.iter().map(DeviceModel::multiply_adds).sum();
+        let dtype = models.first().map_or(DType::F32, |model| model.dtype);
+        let kv_heads = shards.iter().map(|shard| shard.kv_heads(config).len()).sum();
+        Ok(Self { ranks: Ranks::start(info, models)?, devices, dtype, multiply_adds, kv_heads })
     }
-}
 
-impl DeviceModel {
-    /// The kind of its device.
-    pub(crate) fn kind(&self) -> &'static str {
-        match self.device {
-            Device::Cpu => "candle",
-            Device::Cuda(_) => "cuda",
-            Device::Metal(_) => "metal",
+    /// What it computes on, and on how many of them if there are several.
+    pub(crate) fn kind(&self) -> String {
+        let kind = self.devices.first().map_or("candle", kind);
+        match self.devices.len() {
+            1 => kind.to_owned(),
+            ranks => format!("{ranks}x{kind}"),
         }
     }
 
-    /// Where it is.
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
+    /// Where keys and values are kept, and as what.
+    pub(crate) fn kv_place(&self) -> KvPlace {
+        KvPlace::Devices(self.devices.clone(), self.dtype)
     }
 
-    /// What keys and values are kept in.
-    pub(crate) fn dtype(&self) -> DType {
-        self.dtype
+    /// Key and value heads that all ranks keep between them: more than the model has where several keep the same.
+    pub(crate) fn kv_heads(&self) -> usize {
+        self.kv_heads
     }
 
     /// Bytes of weights that one pass reads, whatever its number of rows.
     pub(crate) fn bytes(&self) -> usize {
-        self.multiply_adds() * self.dtype.size_in_bytes()
+        self.multiply_adds * self.dtype.size_in_bytes()
     }
 
     /// Multiply-adds of one row with weights.
     pub(crate) fn multiply_adds(&self) -> usize {
+        self.multiply_adds
+    }
+
+    /// A pass of this model, once no other is at work.
+    pub(crate) fn begin<'a>(&'a self, info: &'a ModelInfo, work: &'a mut Workspace) -> DevicePass<'a> {
+        DevicePass::new(info, &self.ranks, work)
+    }
+}
+
+/// Opens the device of a rank.
+fn open(kind: DeviceKind, rank: usize) -> Result<Device> {
+    match kind {
+        DeviceKind::Cpu | DeviceKind::Candle => Ok(Device::Cpu),
+        DeviceKind::Cuda(first) => cuda::open(first + rank),
+    }
+}
+
+fn kind(device: &Device) -> &'static str {
+    match device {
+        Device::Cpu => "candle",
+        Device::Cuda(_) => "cuda",
+        Device::Metal(_) => "metal",
+    }
+}
+
+impl DeviceModel {
+    /// Multiply-adds of one row with its weights.
+    fn multiply_adds(&self) -> usize {
         self.layers.iter().flat_map(Layer::maps).chain([&self.head]).map(Map::multiply_adds).sum()
     }
 }

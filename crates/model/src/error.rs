@@ -7,7 +7,7 @@ use espalier_speculation::LogitsError;
 
 use crate::arithmetic::Arithmetic;
 use crate::config::ConfigFault;
-use crate::device_kind::DeviceKind;
+use crate::device::CudaFault;
 use crate::draft::DraftFault;
 use crate::gguf::GgufFault;
 use crate::kv_cache::PoolFault;
@@ -210,6 +210,14 @@ pub enum ModelError {
         /// Bytes of a block.
         block: usize,
     },
+    /// Devices have no room for as many keys and values.
+    #[error("no room for {bytes} bytes of KV memory: {fault}; --kv-memory asks for less")]
+    KvDevice {
+        /// What was asked of all devices together.
+        bytes: usize,
+        /// What one of them said.
+        fault: candle_core::Error,
+    },
     /// One forward pass was asked for more rows than it runs.
     #[error("{rows} rows were asked for in one forward pass, the limit is {limit}")]
     Rows {
@@ -260,18 +268,62 @@ pub enum ModelError {
     /// Logits that no token can be chosen from, as weights that are not finite give.
     #[error(transparent)]
     Logits(#[from] LogitsError),
-    /// A device that this program cannot use.
-    #[error("this program was built without the feature `cuda`, which device {device} needs")]
-    NotBuiltFor {
-        /// The device.
-        device: DeviceKind,
-    },
+    /// A GPU that cannot be used.
+    #[error(transparent)]
+    Cuda(#[from] CudaFault),
     /// An arithmetic that only kernels on the processor have.
     #[error("{arithmetic} is computed by the processor alone; other devices compute in f32")]
     NotOnDevices {
         /// The arithmetic.
         arithmetic: Arithmetic,
     },
+    /// More ranks than can share a model.
+    #[error(
+        "{heads} heads with {kv_heads} of keys and values cannot be shared by {ranks} ranks; {possible:?} ranks can share them"
+    )]
+    Ranks {
+        /// Ranks asked for.
+        ranks: usize,
+        /// Query heads of the model.
+        heads: usize,
+        /// Key and value heads of the model.
+        kv_heads: usize,
+        /// Numbers of ranks that can share it.
+        possible: Vec<usize>,
+    },
+    /// Several ranks where there is one processor with all threads.
+    #[error("tensor parallelism over {ranks} ranks needs GPUs; device cpu runs a model whole, on all threads")]
+    RanksOnCpu {
+        /// Ranks asked for.
+        ranks: usize,
+    },
+    /// What computes has failed, and is not asked again.
+    #[error("rank {rank} of {ranks} on device {device} failed: {fault}")]
+    RankFailed {
+        /// The rank, counted from 0.
+        rank: usize,
+        /// Ranks that share the model.
+        ranks: usize,
+        /// Where it runs.
+        device: &'static str,
+        /// What it said.
+        fault: String,
+    },
+    /// A device has not the memory that a pass needs.
+    #[error("rank {rank} of {ranks} on device {device} has no memory left for a pass: {fault}")]
+    DeviceMemory {
+        /// The rank, counted from 0.
+        rank: usize,
+        /// Ranks that share the model.
+        ranks: usize,
+        /// Where it runs.
+        device: &'static str,
+        /// What it said.
+        fault: String,
+    },
+    /// The system has no thread for a rank.
+    #[error("no thread for a rank: {0}")]
+    Thread(std::io::Error),
     /// Keys and values of a model that runs elsewhere.
     #[error("a cache has its keys and values on another device than the model")]
     CacheElsewhere,
@@ -281,6 +333,11 @@ pub enum ModelError {
 }
 
 impl ModelError {
+    /// Whether the model cannot be used any more.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::RankFailed { .. })
+    }
+
     pub(crate) fn io(path: &Path, fault: std::io::Error) -> Self {
         let path = path.to_owned();
         Self::Io { path, fault }

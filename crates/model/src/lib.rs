@@ -1,4 +1,4 @@
-//! Transformer checkpoints in Hugging Face format, and GGUF files, run on the CPU.
+//! Transformer checkpoints in Hugging Face format, and GGUF files, run on the CPU, or on devices of candle's.
 //!
 //! [`Checkpoint`] reads a folder or a file; [`Decoder`] packs its weights and runs rows of many sequences in one forward pass,
 //! each row attending to its own path through a tree; [`KvCache`] keeps the accepted path. Logits are the same bits
@@ -52,6 +52,7 @@ mod rows;
 mod source;
 mod states;
 mod team;
+mod tensor_parallel;
 mod weights;
 mod workspace;
 
@@ -60,6 +61,7 @@ pub use checkpoint::Checkpoint;
 pub use compute::{Compute, ComputeConflict, Quantize, UnknownQuantize};
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::Decoder;
+pub use device::CudaFault;
 pub use device_kind::{DeviceKind, UnknownDevice};
 pub use draft::{DraftConfig, DraftFault, DraftFolder, DraftKind, DraftModel, TargetCard};
 pub use error::{ModelError, Result};
@@ -79,5 +81,6 @@ pub use rope::RotaryTable;
 pub use rows::{Depth, Logits, ROWS_MAX, Row, Segment};
 pub use states::States;
 pub use team::Team;
+pub use tensor_parallel::{TensorParallel, UnknownRanks};
 pub use weights::Weights;
 pub use workspace::Workspace;

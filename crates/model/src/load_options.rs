@@ -2,6 +2,7 @@
 
 use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::device_kind::DeviceKind;
+use crate::tensor_parallel::TensorParallel;
 
 /// What to load of a checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,4 +15,6 @@ pub struct LoadOptions {
     pub arithmetic: Arithmetic,
     /// Where.
     pub device: DeviceKind,
+    /// Over how many of them.
+    pub ranks: TensorParallel,
 }

@@ -1,6 +1,7 @@
 //! A matrix of a checkpoint where it is stored, mostly in a mapped file: rows that can be read, on any thread.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
@@ -107,10 +108,18 @@ impl RawMatrix {
     /// # Errors
     /// Those of candle, which makes the tensor.
     pub fn to_tensor(&self) -> Result<Tensor> {
-        let mut weights = vec![0.0; self.outputs() * self.inputs];
-        let rows = weights.chunks_mut(self.inputs.max(1)).enumerate();
-        rows.for_each(|(output, weights)| self.row(output, weights));
-        Ok(Tensor::from_vec(weights, (self.outputs(), self.inputs), &Device::Cpu)?)
+        self.part(0..self.outputs(), 0..self.inputs)
+    }
+
+    /// The weights of some outputs for some inputs, as 32-bit floats: no more of them are in memory at once.
+    pub(crate) fn part(&self, outputs: Range<usize>, inputs: Range<usize>) -> Result<Tensor> {
+        let mut weights = Vec::with_capacity(outputs.len() * inputs.len());
+        let mut row = vec![0.0; self.inputs];
+        for output in outputs.clone() {
+            self.row(output, &mut row);
+            weights.extend_from_slice(&row[inputs.clone()]);
+        }
+        Ok(Tensor::from_vec(weights, (outputs.len(), inputs.len()), &Device::Cpu)?)
     }
 
     /// The blocks of so many weights of an output from input `from` on; none where there is no such output.
@@ -156,6 +165,8 @@ mod tests {
             matrix.row(3, &mut untouched);
             assert_eq!((untouched, matrix.piece(3, 0).bytes.len()), ([7.0; 300], 0));
         }
+        let part = matrix.part(1..3, 298..300).unwrap().to_vec2::<f32>().unwrap();
+        assert_eq!(part, [[298.0, 299.0], [898.0, 899.0]]);
         assert_eq!(format!("{matrix:?}"), "RawMatrix([3, 300] of F32)");
     }
 }

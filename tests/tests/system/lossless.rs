@@ -3,7 +3,7 @@
 
 use espalier_client::{Answer, Client};
 use espalier_local::{Plan, System};
-use espalier_model::{Arithmetic, DeviceKind};
+use espalier_model::{Arithmetic, DeviceKind, TensorParallel};
 use espalier_proto::{GenerationRequest, SpeculationSummary};
 use espalier_tests::{Oracle, answer, client, plan, plan_in, plan_on, prompts, request, sampling, start};
 use futures::future::join_all;
@@ -120,8 +120,14 @@ async fn policies_give_the_plain_text_in_other_arithmetics_on_two_threads_with_a
 
 /// The text of transformers, too, as its sums are off by as little as those of kernels.
 #[tokio::test]
-async fn policies_give_the_plain_text_on_a_device() {
-    let system = started(plan_on(DeviceKind::Candle, plan(&["small"], Some(3), 1))).await;
+async fn policies_give_the_plain_text_on_a_device_and_on_four_that_share_a_target() {
+    for ranks in ["1", "4"] {
+        policies_give_the_plain_text_on_devices(ranks.parse().unwrap()).await;
+    }
+}
+
+async fn policies_give_the_plain_text_on_devices(ranks: TensorParallel) {
+    let system = started(plan_on(DeviceKind::Candle, ranks, plan(&["small"], Some(3), 1))).await;
     let (prompt, greedy) = prompts("small").remove(0);
     let asked = GenerationRequest { speculate: false, ..request("small", &prompt, greedy.len(), sampling(0.0, 0)) };
     assert_eq!(answer(&client(&system), asked).await.ids(), greedy);

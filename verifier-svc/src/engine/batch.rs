@@ -56,15 +56,26 @@ impl Plan {
 }
 
 /// Runs what is waiting, once, and answers.
-pub(super) fn turn(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences) {
+///
+/// # Errors
+/// The model cannot be used any more, for the reason given; whoever waited for it was told to go elsewhere.
+pub(super) fn turn(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences) -> Result<(), String> {
     drop_abandoned(sequences);
     let plans = plan(sequences);
     if plans.is_empty() {
-        return;
+        return Ok(());
     }
-    for ended in run(decoder, work, sequences, plans) {
-        sequences.close(ended);
-    }
+    let Ran { ended, lost } = run(decoder, work, sequences, plans);
+    ended.into_iter().for_each(|key| sequences.close(key));
+    lost.map_or(Ok(()), Err)
+}
+
+/// What a pass did to those whose it was.
+struct Ran {
+    /// The sequences that ended.
+    ended: Vec<Key>,
+    /// Why the model cannot be used any more, if it cannot.
+    lost: Option<String>,
 }
 
 fn drop_abandoned(sequences: &mut Sequences) {
@@ -120,8 +131,8 @@ fn plan_rounds(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> us
     rows
 }
 
-/// Runs the plans in one pass, answers, and returns the sequences that ended.
-fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Vec<Key> {
+/// Runs the plans in one pass, and answers.
+fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut plans: BTreeMap<Key, Plan>) -> Ran {
     let (open, counts) = (sequences.len(), sequences.counts.clone());
     let missed =
         sequences.iter_mut().filter(|(key, sequence)| sequence.unread() == 0 && !plans.contains_key(key)).count();
@@ -135,7 +146,8 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let took = begun.elapsed();
     let waited = pass.as_ref().map_or(Duration::ZERO, Output::waited);
     let ran = RanPass { timing: Timing { begun, waited, compute: took.saturating_sub(waited), load }, counts: &counts };
-    let pass = pass.map_err(VerifierError::from);
+    let lost = pass.as_ref().err().filter(|fault| fault.is_fatal()).map(ToString::to_string);
+    let pass = pass.map_err(|fault| if fault.is_fatal() { VerifierError::Stopped } else { fault.into() });
     counts.passes.add(load.rows, running.len());
     counts.passes.miss(missed);
     let mut ended = Vec::new();
@@ -157,7 +169,7 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
             }
         }
     }
-    ended
+    Ran { ended, lost }
 }
 
 /// The layers that any of the sequences wants hidden states of, each once.

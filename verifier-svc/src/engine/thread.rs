@@ -1,6 +1,7 @@
 //! The thread that owns the model's workspace and all caches.
 
 use std::io;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,10 +18,15 @@ const COMMANDS_PER_TURN_MAX: usize = 4096;
 /// How often it is looked whether those that a pass waits for have come.
 const ARRIVALS_LOOK: Duration = Duration::from_micros(50);
 
-/// Starts the thread; it ends when nobody can send commands any more.
-pub(super) fn start(model: Loaded, queue: mpsc::Receiver<Command>) -> io::Result<()> {
-    let turns = Turns { sequences: Sequences::new(&model), queue, pass: Duration::ZERO };
-    let body = move || turns.run(&model.decoder, model.work);
+/// Starts the thread; it ends when nobody can send commands any more, or when the model is lost, and `lost` says why.
+pub(super) fn start(model: Loaded, queue: mpsc::Receiver<Command>, lost: Arc<OnceLock<String>>) -> io::Result<()> {
+    let mut turns = Turns { sequences: Sequences::new(&model), queue, pass: Duration::ZERO };
+    let body = move || {
+        if let Err(fault) = turns.run(&model.decoder, model.work) {
+            // Nobody else writes it, and it is there before the queue is gone.
+            let _ = lost.set(fault);
+        }
+    };
     thread::Builder::new().name("verifier-engine".to_owned()).spawn(body)?;
     Ok(())
 }
@@ -33,14 +39,15 @@ struct Turns {
 }
 
 impl Turns {
-    fn run(mut self, decoder: &Decoder, mut work: Workspace) {
+    fn run(&mut self, decoder: &Decoder, mut work: Workspace) -> Result<(), String> {
         while self.take_in() {
             self.gather();
             let begun = Instant::now();
-            batch::turn(decoder, &mut work, &mut self.sequences);
+            batch::turn(decoder, &mut work, &mut self.sequences)?;
             // The mean of the last few, a hiccup counting little.
             self.pass = (self.pass * 3 + begun.elapsed().min(self.pass * 3 + ARRIVALS_LOOK)) / 4;
         }
+        Ok(())
     }
 
     /// Puts the pass off for those that are about to come back, if that pays.

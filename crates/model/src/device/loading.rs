@@ -1,108 +1,158 @@
 //! What is read of a model goes to the device part by part.
 
+use std::ops::Range;
+
 use candle_core::{DType, Device, Tensor};
 
 use super::linear::{Map, NormLayer};
+use super::shard::Shard;
 use super::{DeviceModel, Layer, Mlp, Projection};
 use crate::arithmetic::Arithmetic;
 use crate::attention::AttentionShape;
-use crate::config::{ModelConfig, Norm};
+use crate::config::ModelConfig;
 use crate::error::{ModelError, Result};
+use crate::raw_matrix::RawMatrix;
 use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawNorm};
 use crate::raw_parts::RawParts;
 
-/// Where tensors go, and as what.
-#[derive(Clone, Copy)]
+/// Where the tensors of a rank go, as what, and which parts of them.
 pub(crate) struct Upload<'a> {
-    device: &'a Device,
+    config: &'a ModelConfig,
+    device: Device,
     dtype: DType,
+    shard: Shard,
+}
+
+/// What comes of a linear map on a rank.
+enum Cut {
+    /// These outputs of it.
+    Outputs(Range<usize>),
+    /// What these inputs of it add to all outputs.
+    Inputs(Range<usize>),
 }
 
 impl DeviceModel {
-    /// Loads a model; `progress` is told `(layers loaded, layers in all)`.
+    /// Loads a model for all its ranks, part by part; `progress` is told `(layers loaded, layers in all)`.
     pub(crate) fn load(
-        config: &ModelConfig,
         raw: &RawParts,
-        upload: Upload<'_>,
+        uploads: &[Upload<'_>],
         mut progress: impl FnMut(usize, usize),
-    ) -> Result<Self> {
-        let embedding = upload.tensor(&raw.embedding()?.to_tensor()?)?;
-        let head = match raw.head()? {
-            Some(head) => upload.map(&head)?,
-            None => Map { weight: embedding.clone(), bias: None },
-        };
-        let mut layers = Vec::with_capacity(raw.layers());
+    ) -> Result<Vec<Self>> {
+        let (embedding, head) = (raw.embedding()?, raw.head()?);
+        let mut models: Vec<Self> =
+            uploads.iter().map(|upload| upload.ends(raw, &embedding, head.as_ref())).collect::<Result<_>>()?;
         for i in 0..raw.layers() {
-            layers.push(upload.layer(&raw.layer(i)?, config, i)?);
+            let layer = raw.layer(i)?;
+            for (model, upload) in models.iter_mut().zip(uploads) {
+                model.layers.push(upload.layer(&layer, i)?);
+            }
             progress(i + 1, raw.layers());
         }
-        let final_norm = upload.norm(&raw.final_norm()?, config.norm)?;
-        Ok(Self { device: upload.device.clone(), dtype: upload.dtype, embedding, layers, final_norm, head })
+        Ok(models)
     }
 }
 
 impl<'a> Upload<'a> {
-    /// What a model in such an arithmetic takes.
+    /// What a rank of a model in such an arithmetic takes.
     ///
     /// # Errors
     /// An arithmetic that devices do not have.
-    pub(crate) fn new(device: &'a Device, arithmetic: Arithmetic) -> Result<Self> {
+    pub(crate) fn new(config: &'a ModelConfig, arithmetic: Arithmetic, device: Device, shard: Shard) -> Result<Self> {
         match arithmetic {
-            Arithmetic::F32 => Ok(Self { device, dtype: DType::F32 }),
+            Arithmetic::F32 => Ok(Self { config, device, dtype: DType::F32, shard }),
             _ => Err(ModelError::NotOnDevices { arithmetic }),
         }
     }
 
+    /// A model before its layers.
+    fn ends(&self, raw: &RawParts, embedding: &RawMatrix, head: Option<&RawLinear>) -> Result<DeviceModel> {
+        let tokens = self.shard.tokens(self.config);
+        let embedding = self.tensor(&embedding.part(tokens.clone(), 0..embedding.inputs())?)?;
+        let head = match head {
+            Some(head) => self.map(head, Cut::Outputs(tokens))?,
+            None => Map { weight: embedding.clone(), bias: None },
+        };
+        Ok(DeviceModel {
+            device: self.device.clone(),
+            dtype: self.dtype,
+            shard: self.shard,
+            embedding,
+            layers: Vec::with_capacity(raw.layers()),
+            final_norm: self.norm(&raw.final_norm()?)?,
+            head,
+        })
+    }
+
     fn tensor(&self, tensor: &Tensor) -> Result<Tensor> {
-        Ok(tensor.to_device(self.device)?.to_dtype(self.dtype)?.contiguous()?)
+        Ok(tensor.to_device(&self.device)?.to_dtype(self.dtype)?.contiguous()?)
     }
 
-    fn map(&self, raw: &RawLinear) -> Result<Map> {
+    /// A rank's part of a linear map; a bias that belongs to a sum is the first rank's.
+    fn map(&self, raw: &RawLinear, cut: Cut) -> Result<Map> {
+        let (outputs, inputs) = (raw.weight.outputs(), raw.weight.inputs());
+        let (outputs, inputs, has_bias) = match cut {
+            Cut::Outputs(part) => (part, 0..inputs, true),
+            Cut::Inputs(part) => (0..outputs, part, self.shard.is_first()),
+        };
+        let bias = raw.bias.as_ref().filter(|_| has_bias);
+        let bias = bias.map(|bias| self.tensor(&bias.narrow(0, outputs.start, outputs.len())?)).transpose()?;
+        Ok(Map { weight: self.tensor(&raw.weight.part(outputs, inputs)?)?, bias })
+    }
+
+    fn norm(&self, raw: &RawNorm) -> Result<NormLayer> {
         let bias = raw.bias.as_ref().map(|bias| self.tensor(bias)).transpose()?;
-        Ok(Map { weight: self.tensor(&raw.weight.to_tensor()?)?, bias })
+        Ok(NormLayer { kind: self.config.norm, weight: self.tensor(&raw.weight)?, bias })
     }
 
-    fn norm(&self, raw: &RawNorm, kind: Norm) -> Result<NormLayer> {
-        let bias = raw.bias.as_ref().map(|bias| self.tensor(bias)).transpose()?;
-        Ok(NormLayer { kind, weight: self.tensor(&raw.weight)?, bias })
-    }
-
-    fn head_norm(&self, weight: &Option<Tensor>, kind: Norm) -> Result<Option<NormLayer>> {
+    fn head_norm(&self, weight: &Option<Tensor>) -> Result<Option<NormLayer>> {
         let Some(weight) = weight else { return Ok(None) };
-        Ok(Some(NormLayer { kind, weight: self.tensor(weight)?, bias: None }))
+        Ok(Some(NormLayer { kind: self.config.norm, weight: self.tensor(weight)?, bias: None }))
     }
 
-    fn layer(&self, raw: &RawLayer, config: &ModelConfig, layer: usize) -> Result<Layer> {
-        let input = Projection {
-            norm: self.norm(&raw.input_norm, config.norm)?,
-            queries: Some(self.map(&raw.q)?),
-            keys: self.map(&raw.k)?,
-            values: self.map(&raw.v)?,
-        };
+    /// What queries of a rank's heads are in all heads', side by side; or keys, or values.
+    fn dims(&self, heads: Range<usize>) -> Range<usize> {
+        let head_dim = self.config.head_dim;
+        heads.start * head_dim..heads.end * head_dim
+    }
+
+    fn layer(&self, raw: &RawLayer, layer: usize) -> Result<Layer> {
+        let (shard, config) = (self.shard, self.config);
+        let (heads, kv_heads) = (shard.heads(config), shard.kv_heads(config));
+        let queries = self.map(&raw.q, Cut::Outputs(self.dims(heads.clone())))?;
+        let [keys, values] = self.keys_and_values([&raw.k, &raw.v])?;
+        let input = Projection { norm: self.norm(&raw.input_norm)?, queries: Some(queries), keys, values };
         let states = raw.states.as_ref().map(|states| {
-            let (norm, keys, values) =
-                (self.norm(&states.norm, config.norm)?, self.map(&states.k)?, self.map(&states.v)?);
-            Ok::<_, ModelError>(Projection { norm, queries: None, keys, values })
+            let [keys, values] = self.keys_and_values([&states.k, &states.v])?;
+            Ok::<_, ModelError>(Projection { norm: self.norm(&states.norm)?, queries: None, keys, values })
         });
-        let mlp = match &raw.mlp {
-            RawMlp::Gated { gate, up, down } => {
-                Mlp::Gated { gate: self.map(gate)?, up: self.map(up)?, down: self.map(down)? }
-            }
-            RawMlp::Plain { up, down } => Mlp::Plain { up: self.map(up)?, down: self.map(down)? },
-        };
         Ok(Layer {
             input,
             states: states.transpose()?,
-            qk_norm: self.head_norm(&raw.q_norm, config.norm)?.zip(self.head_norm(&raw.k_norm, config.norm)?),
-            output: self.map(&raw.o)?,
-            post_norm: self.norm(&raw.post_norm, config.norm)?,
-            mlp,
+            qk_norm: self.head_norm(&raw.q_norm)?.zip(self.head_norm(&raw.k_norm)?),
+            output: self.map(&raw.o, Cut::Inputs(self.dims(heads.clone())))?,
+            post_norm: self.norm(&raw.post_norm)?,
+            mlp: self.mlp(&raw.mlp)?,
             attention: AttentionShape {
-                heads: config.heads,
-                kv_heads: config.kv_heads,
+                heads: heads.len(),
+                kv_heads: kv_heads.len(),
                 head_dim: config.head_dim,
                 window: config.windows.get(layer).copied().flatten(),
             },
+        })
+    }
+
+    fn keys_and_values(&self, raw: [&RawLinear; 2]) -> Result<[Map; 2]> {
+        let part = self.dims(self.shard.kv_heads(self.config));
+        Ok([self.map(raw[0], Cut::Outputs(part.clone()))?, self.map(raw[1], Cut::Outputs(part))?])
+    }
+
+    fn mlp(&self, raw: &RawMlp) -> Result<Mlp> {
+        let inner = self.shard.inner(self.config);
+        let into = |raw| self.map(raw, Cut::Outputs(inner.clone()));
+        let out_of = |raw| self.map(raw, Cut::Inputs(inner.clone()));
+        Ok(match raw {
+            RawMlp::Gated { gate, up, down } => Mlp::Gated { gate: into(gate)?, up: into(up)?, down: out_of(down)? },
+            RawMlp::Plain { up, down } => Mlp::Plain { up: into(up)?, down: out_of(down)? },
         })
     }
 }

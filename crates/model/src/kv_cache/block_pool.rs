@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::cache_shape::CacheShape;
+use super::device_memory::DeviceMemory;
 use super::ledger::{BlockCounts, Ledger};
 use super::memory::{KvPlace, Memory};
 use crate::error::{ModelError, Result};
@@ -32,7 +33,10 @@ impl BlockPool {
             0 => Err(ModelError::KvBudget { bytes, block }),
             blocks => {
                 tracing::info!("keys and values have {blocks} blocks of {block} bytes");
-                Ok(Self::of(shape, place, Ledger::new(blocks)))
+                let pool = Self::of(shape, place, Ledger::new(blocks));
+                let made = pool.memory().devices().map(DeviceMemory::make).transpose();
+                made.map_err(|fault| ModelError::KvDevice { bytes: blocks * block, fault })?;
+                Ok(pool)
             }
         }
     }

@@ -34,11 +34,12 @@ impl BlockTable {
         BlockRow { block: self.blocks[slot / BLOCK], row: slot % BLOCK }.slot()
     }
 
-    /// The keys and values of a layer on the device that keeps them; none if that is the host.
+    /// The keys and values of a layer that a rank keeps on its device; none if they are on the host.
     ///
     /// # Errors
     /// The device has no room for them.
-    pub(crate) fn on_device(&self, layer: usize) -> Result<Option<KeysAndValues>> {
-        Ok(self.pool.memory().device().map(|memory| memory.layer(layer)).transpose()?)
+    pub(crate) fn on_device(&self, rank: usize, layer: usize) -> Result<Option<KeysAndValues>> {
+        let memory = self.pool.memory().devices().and_then(|memory| memory.of_rank(rank));
+        Ok(memory.map(|memory| memory.layer(layer)).transpose()?)
     }
 }

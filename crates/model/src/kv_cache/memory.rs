@@ -16,8 +16,8 @@ use super::layout::{Head, Place};
 pub(crate) enum KvPlace {
     /// In the machine's memory, as kernels take them.
     Host,
-    /// In a device's, as numbers of this type.
-    Device(Device, DType),
+    /// In that of devices, as numbers of this type; each keeps as many heads.
+    Devices(Vec<Device>, DType),
 }
 
 /// What memory comes in: a line of the processor's caches.
@@ -43,14 +43,14 @@ enum Store {
     /// A block gets some when it is first used and keeps it for whoever has it next.
     Host(Box<[OnceLock<Block>]>),
     /// All of it is there from the first use on.
-    Device(DeviceMemory),
+    Devices(DeviceMemory),
 }
 
 impl Memory {
     pub(super) fn new(shape: CacheShape, place: &KvPlace, blocks: usize) -> Self {
         let store = match place {
             KvPlace::Host => Store::Host((0..blocks).map(|_| OnceLock::new()).collect()),
-            KvPlace::Device(device, dtype) => Store::Device(DeviceMemory::new(shape, device, *dtype, blocks)),
+            KvPlace::Devices(devices, dtype) => Store::Devices(DeviceMemory::new(shape, devices, *dtype, blocks)),
         };
         Self { shape, store }
     }
@@ -76,7 +76,7 @@ impl Memory {
     /// Nobody else touches what is written, or writes what is read.
     pub(super) unsafe fn copy(&self, from: BlockRow, to: BlockRow, rows: usize) -> Result<(), PoolFault> {
         assert!(from.row + rows <= BLOCK && to.row + rows <= BLOCK, "rows of one block");
-        if let Store::Device(memory) = &self.store {
+        if let Store::Devices(memory) = &self.store {
             return memory.copy(from, to, rows);
         }
         let (shape, source, target) = (self.shape, self.block(from.block), self.block(to.block));
@@ -94,10 +94,10 @@ impl Memory {
         LayerCache { shape: self.shape, layer, blocks: blocks.iter().map(|&block| self.block(block)).collect() }
     }
 
-    /// Memory on a device, if that is where it is.
-    pub(super) fn device(&self) -> Option<&DeviceMemory> {
+    /// Memory on devices, if that is where it is.
+    pub(super) fn devices(&self) -> Option<&DeviceMemory> {
         match &self.store {
-            Store::Device(memory) => Some(memory),
+            Store::Devices(memory) => Some(memory),
             Store::Host(_) => None,
         }
     }
