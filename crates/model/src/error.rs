@@ -216,7 +216,7 @@ pub enum ModelError {
         /// What was asked of all devices together.
         bytes: usize,
         /// What one of them said.
-        fault: candle_core::Error,
+        fault: String,
     },
     /// One forward pass was asked for more rows than it runs.
     #[error("{rows} rows were asked for in one forward pass, the limit is {limit}")]

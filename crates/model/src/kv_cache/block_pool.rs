@@ -35,7 +35,7 @@ impl BlockPool {
                 tracing::info!("keys and values have {blocks} blocks of {block} bytes");
                 let pool = Self::of(shape, place, Ledger::new(blocks));
                 let made = pool.memory().devices().map(DeviceMemory::make).transpose();
-                made.map_err(|fault| ModelError::KvDevice { bytes: blocks * block, fault })?;
+                made.map_err(|fault| ModelError::KvDevice { bytes: blocks * block, fault: fault.to_string() })?;
                 Ok(pool)
             }
         }
