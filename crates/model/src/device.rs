@@ -8,6 +8,7 @@
 mod attention;
 mod collective;
 mod cuda;
+mod cuda_fault;
 mod linear;
 mod loading;
 mod pass;
@@ -15,12 +16,12 @@ mod placement;
 mod rank;
 mod ranks;
 mod shard;
+mod weights;
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device};
 
-use crate::attention::AttentionShape;
 use crate::device_kind::DeviceKind;
 use crate::error::Result;
 use crate::kv_cache::KvPlace;
@@ -28,14 +29,14 @@ use crate::load_options::LoadOptions;
 use crate::model_info::ModelInfo;
 use crate::raw_parts::RawParts;
 use crate::workspace::Workspace;
-pub use cuda::CudaFault;
 pub(crate) use cuda::count;
-use linear::{Map, NormLayer};
+pub use cuda_fault::CudaFault;
 use loading::Upload;
 pub(crate) use pass::DevicePass;
 use ranks::Ranks;
 use shard::Shard;
 pub(crate) use shard::divides;
+use weights::{DeviceModel, kind};
 
 /// A model shared by ranks, each on a device.
 pub(crate) struct OnDevices {
@@ -46,48 +47,6 @@ pub(crate) struct OnDevices {
     multiply_adds: usize,
     /// Key and value heads that the ranks keep between them.
     kv_heads: usize,
-}
-
-/// The weights of a rank.
-struct DeviceModel {
-    device: Device,
-    /// What weights and the stream are kept in.
-    dtype: DType,
-    shard: Shard,
-    /// (tokens of this rank, hidden)
-    embedding: Tensor,
-    layers: Vec<Layer>,
-    final_norm: NormLayer,
-    head: Map,
-}
-
-/// One block.
-struct Layer {
-    input: Projection,
-    /// Of another model's hidden states, where they are keys and values beside those of tokens.
-    states: Option<Projection>,
-    qk_norm: Option<(NormLayer, NormLayer)>,
-    output: Map,
-    post_norm: NormLayer,
-    mlp: Mlp,
-    attention: AttentionShape,
-}
-
-/// What rows go through before attention.
-struct Projection {
-    norm: NormLayer,
-    /// None where only keys and values are wanted of its input.
-    queries: Option<Map>,
-    keys: Map,
-    values: Map,
-}
-
-/// The feed-forward part.
-enum Mlp {
-    /// `down(act(gate(x)) * up(x))`.
-    Gated { gate: Map, up: Map, down: Map },
-    /// `down(act(up(x)))`.
-    Plain { up: Map, down: Map },
 }
 
 impl OnDevices {
@@ -157,33 +116,5 @@ fn open(kind: DeviceKind, rank: usize) -> Result<Device> {
     match kind {
         DeviceKind::Cpu | DeviceKind::Candle => Ok(Device::Cpu),
         DeviceKind::Cuda(first) => cuda::open(first + rank),
-    }
-}
-
-fn kind(device: &Device) -> &'static str {
-    match device {
-        Device::Cpu => "candle",
-        Device::Cuda(_) => "cuda",
-        Device::Metal(_) => "metal",
-    }
-}
-
-impl DeviceModel {
-    /// Multiply-adds of one row with its weights.
-    fn multiply_adds(&self) -> usize {
-        self.layers.iter().flat_map(Layer::maps).chain([&self.head]).map(Map::multiply_adds).sum()
-    }
-}
-
-impl Layer {
-    fn maps(&self) -> Vec<&Map> {
-        let Projection { queries, keys, values, .. } = &self.input;
-        let mut maps = vec![keys, values, &self.output];
-        maps.extend(queries);
-        match &self.mlp {
-            Mlp::Gated { gate, up, down } => maps.extend([gate, up, down]),
-            Mlp::Plain { up, down } => maps.extend([up, down]),
-        }
-        maps
     }
 }

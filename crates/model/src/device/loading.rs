@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Tensor};
 
 use super::linear::{Map, NormLayer};
 use super::shard::Shard;
-use super::{DeviceModel, Layer, Mlp, Projection};
+use super::weights::{DeviceModel, Layer, Mlp, Projection};
 use crate::arithmetic::Arithmetic;
 use crate::attention::AttentionShape;
 use crate::config::ModelConfig;

@@ -8,7 +8,7 @@ use super::attention::Group;
 use super::collective::{Collective, sum};
 use super::linear::{Map, NormLayer, padded};
 use super::placement::Placement;
-use super::{DeviceModel, Layer, Mlp, Projection};
+use super::weights::{DeviceModel, Layer, Mlp, Projection};
 use crate::config::Activation;
 use crate::error::{ModelError, Result};
 use crate::kv_cache::KeysAndValues;

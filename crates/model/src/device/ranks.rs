@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::collective::{Collective, Meeting, Member};
 use super::placement::Placement;
 use super::rank::Rank;
-use super::{DeviceModel, kind};
+use super::weights::DeviceModel;
 use crate::error::{ModelError, Result};
 use crate::model_info::ModelInfo;
 use crate::pass::Keys;
@@ -78,7 +78,7 @@ impl Ranks {
     /// # Errors
     /// The system has no threads left.
     pub(super) fn start(info: &Arc<ModelInfo>, models: Vec<DeviceModel>) -> Result<Self> {
-        let device = models.first().map_or("candle", |model| kind(&model.device));
+        let device = models.first().map_or("candle", DeviceModel::kind);
         let ranks = models.len();
         let health = Arc::new(Health { device, ranks, fault: Mutex::default() });
         let meeting = Meeting::new(ranks);
