@@ -2,10 +2,12 @@
 //! by hand.
 #![allow(clippy::unwrap_used)]
 
+mod lost;
+
 use std::path::Path;
 use std::sync::Arc;
 
-use espalier_model::{BlockCounts, Checkpoint, Decoder, DeviceKind, LoadOptions, PoolFault, Workspace};
+use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
 use espalier_proto::{
     Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, Tap, VerifierEvent,
 };
@@ -13,9 +15,9 @@ use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::batch;
 use super::command::{Command, Key, Loaded, Opening, REPLIES_MAX, Reply, Submitted};
 use super::sequences::Sequences;
-use super::{Engine, batch};
 use crate::admission::Admission;
 use crate::counts::Counts;
 use crate::error::VerifierError;
@@ -183,24 +185,6 @@ fn sequences_that_begin_alike_share_blocks_and_say_the_same() {
     let mut expected = alone.open(open(3, &turn, 5));
     assert_eq!(expected.reused(), 0);
     assert_eq!(bench.finish(&mut third), alone.finish(&mut expected));
-}
-
-#[tokio::test]
-async fn a_model_that_is_lost_sends_its_sequences_elsewhere_and_says_why() {
-    let Bench { mut loaded, .. } = Bench::new(32);
-    assert_eq!(loaded.blocks.counts().total, 32);
-    // It cannot reach keys and values on another device.
-    loaded.decoder = Arc::new(decoder(&LoadOptions { device: DeviceKind::Candle, ..LoadOptions::default() }));
-    let engine = Engine::start(loaded, 4).unwrap();
-    assert_eq!(engine.fault(), None);
-    let (sender, mut replies) = mpsc::channel(REPLIES_MAX);
-    let mut sequence = engine.open(open(1, &text(5), 3), sender).unwrap();
-    assert!(matches!(replies.recv().await.unwrap().unwrap(), VerifierEvent::Opened { .. }));
-    sequence.submit(Submission::Credit(Credit { round: 0, tokens: 1, states_later: false })).unwrap();
-    assert_eq!(replies.recv().await.unwrap().unwrap_err(), VerifierError::Stopped);
-    engine.stopped().await;
-    let sentence = "a cache has its keys and values on another device than the model";
-    assert_eq!(engine.fault().unwrap(), format!("rank 0 of 1 on device candle failed: {sentence}"));
 }
 
 #[test]

@@ -1,0 +1,29 @@
+//! What becomes of those who are served by a model that cannot be used any more.
+
+use std::sync::Arc;
+
+use espalier_model::{DeviceKind, LoadOptions};
+use espalier_proto::{Credit, Submission, VerifierEvent};
+use tokio::sync::mpsc;
+
+use super::super::Engine;
+use super::super::command::REPLIES_MAX;
+use super::{Bench, decoder, open, text};
+use crate::error::VerifierError;
+
+#[tokio::test]
+async fn a_model_that_is_lost_sends_its_sequences_elsewhere_and_says_why() {
+    let Bench { mut loaded, .. } = Bench::new(32);
+    // It cannot reach keys and values on another device.
+    loaded.decoder = Arc::new(decoder(&LoadOptions { device: DeviceKind::Candle, ..LoadOptions::default() }));
+    let engine = Engine::start(loaded, 4).unwrap();
+    assert_eq!(engine.fault(), None);
+    let (sender, mut replies) = mpsc::channel(REPLIES_MAX);
+    let mut sequence = engine.open(open(1, &text(5), 3), sender).unwrap();
+    assert!(matches!(replies.recv().await.unwrap().unwrap(), VerifierEvent::Opened { .. }));
+    sequence.submit(Submission::Credit(Credit { round: 0, tokens: 1, states_later: false })).unwrap();
+    assert_eq!(replies.recv().await.unwrap().unwrap_err(), VerifierError::Stopped);
+    engine.stopped().await;
+    let sentence = "a cache has its keys and values on another device than the model";
+    assert_eq!(engine.fault().unwrap(), format!("rank 0 of 1 on device candle failed: {sentence}"));
+}
