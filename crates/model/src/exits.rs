@@ -83,7 +83,7 @@ impl Decoder {
             deepening.deepen(segments, &ids, next)?;
             deepening.answer(segments, &asking)?;
         }
-        drop(deepening);
+        deepening.finish()?;
         Ok(work.output(self, starts, 1))
     }
 
@@ -131,6 +131,10 @@ struct Deepening<'a> {
 impl Deepening<'_> {
     fn hidden(&self) -> usize {
         self.decoder.config().hidden
+    }
+
+    fn finish(self) -> Result<()> {
+        self.pass.finish()
     }
 
     /// Appends the rows to the caches, where each waits before the first layer.

@@ -98,7 +98,7 @@ impl Decoder {
             (whole..layers).try_for_each(|index| pass.layer(index, &wanting))?;
             pass.answer(&(0..answers).collect::<Vec<_>>())?;
         }
-        drop(pass);
+        pass.finish()?;
         for Segment { cache, rows, .. } in segments {
             (cache.slots() - rows.len()..cache.slots()).for_each(|slot| cache.advance(slot, layers, &[]));
         }

@@ -34,6 +34,12 @@ pub(crate) trait Pass {
 
     /// What the pass leaves behind.
     fn results(&mut self) -> &mut Results;
+
+    /// Waits until all that was asked for has been done, keys and values stored among it.
+    ///
+    /// # Errors
+    /// Some of it could not be done.
+    fn finish(self: Box<Self>) -> Result<()>;
 }
 
 /// Whose keys and values.

@@ -48,7 +48,7 @@ impl Decoder {
         }
         pass.load(&sequences.iter().flat_map(|sequence| sequence.states).copied().collect::<Vec<_>>())?;
         pass.keys_and_values(0, Keys::OfStates, &placed)?;
-        drop(pass);
+        pass.finish()?;
         for (States { cache, .. }, placed) in sequences.iter_mut().zip(&placed) {
             placed.slots().for_each(|slot| cache.advance(slot, self.cache_layers(), &[]));
             cache.keep_path(&(0..placed.rows()).collect::<Vec<_>>())?;

@@ -81,4 +81,8 @@ impl Pass for DevicePass<'_> {
     fn results(&mut self) -> &mut Results {
         self.results
     }
+
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.ranks.end()
+    }
 }

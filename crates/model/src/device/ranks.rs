@@ -96,7 +96,7 @@ impl Ranks {
 
     /// The ranks, once no other pass is at work on them.
     pub(super) fn begin(&self) -> AtWork<'_> {
-        AtWork { inboxes: self.inboxes.lock(), ranks: self }
+        AtWork { inboxes: self.inboxes.lock(), ranks: self, ended: false }
     }
 
     /// What a rank failed of, if one did.
@@ -124,6 +124,7 @@ impl Drop for Ranks {
 pub(super) struct AtWork<'a> {
     inboxes: MutexGuard<'a, Vec<Sender<Step>>>,
     ranks: &'a Ranks,
+    ended: bool,
 }
 
 impl AtWork<'_> {
@@ -149,6 +150,23 @@ impl AtWork<'_> {
         numbers.map_err(|_| candle_core::Error::Msg("no rank answered".to_owned()).into())
     }
 
+    /// Waits until all ranks have done all they were told.
+    ///
+    /// # Errors
+    /// What a rank has failed of. Where that was memory, the next pass may ask again.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.ended = true;
+        let (done, all_done) = mpsc::sync_channel(self.inboxes.len());
+        self.send(&Step::End(done));
+        while all_done.recv().is_ok() {}
+        let found = self.ranks.check();
+        if matches!(found, Err(ModelError::DeviceMemory { .. })) {
+            *self.ranks.health.fault.lock() = None;
+            self.ranks.meeting.resume();
+        }
+        found
+    }
+
     fn send(&self, step: &Step) {
         for (rank, inbox) in self.inboxes.iter().enumerate() {
             if inbox.send(step.clone()).is_err() {
@@ -159,14 +177,10 @@ impl AtWork<'_> {
 }
 
 impl Drop for AtWork<'_> {
-    /// Waits until all ranks have done all they were told.
     fn drop(&mut self) {
-        let (done, all_done) = mpsc::sync_channel(self.inboxes.len());
-        self.send(&Step::End(done));
-        while all_done.recv().is_ok() {}
-        if matches!(self.ranks.check(), Err(ModelError::DeviceMemory { .. })) {
-            *self.ranks.health.fault.lock() = None;
-            self.ranks.meeting.resume();
+        if !self.ended {
+            // Who leaves a pass before its end has an error already.
+            let _ = self.end();
         }
     }
 }

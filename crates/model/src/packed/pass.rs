@@ -133,6 +133,10 @@ impl Pass for PackedPass<'_> {
     fn results(&mut self) -> &mut Results {
         self.results
     }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl PackedPass<'_> {

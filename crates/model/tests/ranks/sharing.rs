@@ -100,7 +100,10 @@ fn a_rank_that_fails_ends_the_pass_and_the_model_with_a_sentence() {
         assert_eq!(logits(&shared).len(), 90 * 512);
         // Keys and values where no rank can reach them.
         let mut elsewhere = load(name, &LoadOptions::default()).new_cache();
-        let fault = forward(&shared, &mut elsewhere, &[1, 2]).unwrap_err();
+        // Nothing is asked for but that they are stored.
+        let (mut work, rows) = (Workspace::new(1), Row::chain(&[1, 2], 0));
+        let segment = Segment { cache: &mut elsewhere, rows: &rows, logits: Logits::None };
+        let fault = shared.forward(&mut work, &mut [segment], Depth::default()).err().unwrap();
         assert!(fault.is_fatal());
         let sentence = "a cache has its keys and values on another device than the model";
         let (before, after) = (format!(" of {ranks} on device candle failed: "), fault.to_string());
