@@ -29,6 +29,11 @@ impl BlockTable {
         self.pool.is(&other.pool)
     }
 
+    /// Whether devices keep what lies there, so that kernels cannot reach it.
+    pub(crate) fn are_on_devices(&self) -> bool {
+        self.pool.memory().devices().is_some()
+    }
+
     /// Where a slot of the sequence lies among those of all blocks.
     pub(crate) fn place(&self, slot: usize) -> usize {
         BlockRow { block: self.blocks[slot / BLOCK], row: slot % BLOCK }.slot()

@@ -4,7 +4,7 @@ use super::{Biased, Layer, Mlp, NormLayer, Packed, Projection};
 use crate::activation::gated;
 use crate::attention::{Context, Task};
 use crate::disjoint::Disjoint;
-use crate::error::Result;
+use crate::error::{ModelError, Result};
 use crate::kernels::Kernels;
 use crate::kv_cache::{Beside, LayerCache};
 use crate::linear::Rounded;
@@ -78,6 +78,9 @@ impl Pass for PackedPass<'_> {
     }
 
     fn place(&mut self, placed: &[Placed]) -> Result<()> {
+        if placed.iter().any(|placed| placed.blocks.are_on_devices()) {
+            return Err(ModelError::CacheElsewhere);
+        }
         self.rotations(placed);
         Ok(())
     }

@@ -108,6 +108,9 @@ fn a_rank_that_fails_ends_the_pass_and_the_model_with_a_sentence() {
         let sentence = "a cache has its keys and values on another device than the model";
         let (before, after) = (format!(" of {ranks} on device candle failed: "), fault.to_string());
         assert!(after.starts_with("rank ") && after.ends_with(&(before + sentence)), "{after}");
+        // Nor can kernels reach what a device keeps.
+        let kernels = load(name, &LoadOptions::default());
+        assert_eq!(forward(&kernels, &mut shared.new_cache(), &[1, 2]).unwrap_err().to_string(), sentence);
         // It is not asked again.
         let again = forward(&shared, &mut shared.new_cache(), &[1, 2]).unwrap_err();
         assert_eq!(again.to_string(), after);
