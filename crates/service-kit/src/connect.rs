@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tonic::transport::{Channel, Endpoint};
+use tower::ServiceExt;
+
+use crate::coalesce::Coalesced;
 
 /// A connection that cannot be made within this time counts as refused.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,14 +45,18 @@ pub fn channel(address: &str) -> Result<Channel, ConnectError> {
     if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().host().is_none() {
         return Err(unusable());
     }
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     Ok(endpoint
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
         .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
         .keep_alive_while_idle(true)
-        .tcp_nodelay(true)
         .buffer_size(CHANNEL_QUEUE_MAX)
-        .connect_lazy())
+        .connect_with_connector_lazy(
+            connector.map_response(|connected| TokioIo::new(Coalesced::new(connected.into_inner()))),
+        ))
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! What every service needs and none should write twice: a listener that says
 //! in one sentence why it cannot be had, health and reflection, a graceful end,
-//! deadlines that hold for streams too, channels with named limits, amounts of
+//! deadlines that hold for streams too, channels with named limits, messages that
+//! leave together, amounts of
 //! memory, counts of what is there, and traces that follow a request through all services.
 //!
 //! It knows nothing of models, trees or the messages of any service.
 
 mod chain;
+mod coalesce;
 mod connect;
 mod deadline;
 mod deadline_layer;

@@ -10,6 +10,7 @@ use http::{Request, Response};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_stream::StreamExt;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::Routes;
@@ -19,6 +20,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower::Service;
 
+use crate::coalesce::Coalesced;
 use crate::deadline_layer::DeadlineLayer;
 use crate::propagation::rpc_span;
 
@@ -148,6 +150,7 @@ impl Bound {
     async fn run(self, routes: Routes, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
         let address = self.address;
         let incoming = TcpIncoming::from(self.listener).with_nodelay(Some(true));
+        let incoming = incoming.map(|accepted| accepted.map(Coalesced::new));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
