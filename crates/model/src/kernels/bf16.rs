@@ -6,7 +6,7 @@
 
 use half::bf16;
 
-use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock};
+use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::simd::{LANES, Simd};
 
 /// A group of inputs of one row, rounded: as floats, or for instructions that multiply bf16 as such, in the first half.
@@ -89,16 +89,18 @@ pub(crate) trait Bf16: Simd {
         unsafe { Self::add(a, b) }
     }
     /// [`register_tile`] compiled for this set.
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>);
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>);
 }
 
 impl<S: Bf16, O: Order> Format<S> for Bf16Blocks<O> {
     type Input = Bf16Group;
     const BYTES: usize = TILE_BYTES;
+    const VECTORS: usize = 1;
+    const AT_ONCE: usize = 1;
     const ROWS: usize = if S::BF16_CHAINS / O::CHAINS < 12 { S::BF16_CHAINS / O::CHAINS } else { 12 };
 
     #[inline(always)]
-    unsafe fn tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn tile<const R: usize>(p: TileProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
         unsafe { S::bf16_tile::<O, R>(p) }
     }
@@ -112,12 +114,12 @@ pub(super) unsafe fn product<S: Bf16, O: Order>(p: BlockProduct<Bf16Group>) {
     unsafe { blocks::product::<S, Bf16Blocks<O>>(p) }
 }
 
-/// One strip and `R` rows.
+/// `R` rows.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
-    for group in 0..p.groups {
+pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
+    for group in 0..p.part.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
-        unsafe { O::multiply::<S, R>(p.block::<S>(group, TILE_BYTES)) }
+        unsafe { O::multiply::<S, R>(p.block::<S, Bf16Blocks<O>>(group)) }
     }
 }
 
@@ -125,7 +127,7 @@ impl Order for Tiles {
     const CHAINS: usize = 2;
 
     #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<Bf16Group>) {
+    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Bf16Group>) {
         // SAFETY: a block has the pairs of GROUP inputs; there are R groups and rows.
         unsafe {
             let zero = S::splat(0.0);
@@ -147,7 +149,7 @@ impl Order for Dots {
     const CHAINS: usize = 1;
 
     #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<Bf16Group>) {
+    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Bf16Group>) {
         // SAFETY: as above.
         unsafe {
             let mut sums: [S::V; R] = std::array::from_fn(|r| S::load(acc.add(r * acc_stride)));

@@ -1,7 +1,7 @@
 //! Products whose weights lie in blocks: the walk over strips, groups of inputs and rows that all such formats share.
 //!
-//! A panel is cut into strips of [`LANES`] outputs, a strip into blocks of one group of [`GROUP`] inputs each. What a
-//! block holds, and how it is multiplied, is a [`Format`]'s.
+//! A panel is cut into strips of one or two vectors of outputs, a strip into blocks of one group of [`GROUP`] inputs each, so
+//! it is read from front to back. What a block holds, and how it is multiplied, is a [`Format`]'s.
 
 use super::simd::{LANES, Simd};
 
@@ -9,8 +9,8 @@ use super::simd::{LANES, Simd};
 pub(crate) const GROUP: usize = 32;
 
 /// What a product reads and writes. `x`: groups of inputs, those of `rows` rows side by side, the next ones `x_stride`
-/// elements on; `w`: `strips` of [`LANES`] outputs, `strip_stride` bytes apart, each of `groups` blocks; `acc`: rows of
-/// `acc_stride` elements, which are added to; `prefetch`: whether weights are asked for before they are needed.
+/// elements on; `w`: `strips` of outputs, `strip_stride` bytes apart, each of `groups` blocks; `acc`: rows of `acc_stride`
+/// elements, which are added to; `prefetch`: whether weights are asked for before they are needed.
 pub(crate) struct BlockProduct<X> {
     pub(crate) x: *const X,
     pub(crate) x_stride: usize,
@@ -33,11 +33,12 @@ impl<X> Clone for BlockProduct<X> {
 
 impl<X> Copy for BlockProduct<X> {}
 
-/// A block, the groups of some rows side by side, and the sums that their products are added to, rows of `acc_stride`
-/// elements.
+/// Vectors of a block from `vector` on, the groups of some rows side by side, and the sums that their products are added
+/// to, rows of `acc_stride` elements.
 #[derive(Clone, Copy)]
 pub(crate) struct OneBlock<X> {
     pub(super) block: *const u8,
+    pub(super) vector: usize,
     pub(super) x: *const X,
     pub(super) acc: *mut f32,
     pub(super) acc_stride: usize,
@@ -49,16 +50,31 @@ pub(crate) trait Format<S: Simd> {
     type Input;
     /// Bytes of a block.
     const BYTES: usize;
+    /// Vectors of outputs of a strip.
+    const VECTORS: usize;
+    /// Those of them that a register tile takes.
+    const AT_ONCE: usize;
     /// Rows of a register tile, at most 12.
     const ROWS: usize;
 
-    /// One strip and `R` rows.
-    unsafe fn tile<const R: usize>(p: BlockProduct<Self::Input>);
+    /// `AT_ONCE` vectors and `R` rows.
+    unsafe fn tile<const R: usize>(p: TileProduct<Self::Input>);
 }
 
-/// How far ahead of its use a weight is asked for: far enough that it is there, near enough that memory serves few places at
-/// a time.
-const PREFETCH_BYTES: usize = 2048;
+/// The part of a product of one strip that a register tile walks.
+pub(crate) struct TileProduct<X> {
+    /// The product from the tile's first row and output on.
+    pub(super) part: BlockProduct<X>,
+    /// The first of its vectors.
+    vector: usize,
+    /// Which of the tiles that walk these blocks it is, and how many do: they share out what is asked for ahead.
+    turn: usize,
+    turns: usize,
+}
+
+/// How far ahead of its use a weight is asked for where one tile takes all rows: far enough that it is there, near enough
+/// that memory serves few places at a time.
+const PREFETCH_BYTES: usize = 3072;
 
 /// Bytes that memory hands out at a time.
 const CACHE_LINE: usize = 64;
@@ -66,26 +82,28 @@ const CACHE_LINE: usize = 64;
 /// Groups that all rows take before the next ones, whose weights come from memory meanwhile.
 const GROUPS_AT_ONCE: usize = 8;
 
-impl<X> BlockProduct<X> {
-    /// The block of `bytes` bytes of a group, in the first strip; those that come some blocks later are asked for.
+impl<X> TileProduct<X> {
+    /// The block of a group; one that comes some groups later is asked for.
     #[inline(always)]
-    pub(super) unsafe fn block<S: Simd>(&self, group: usize, bytes: usize) -> OneBlock<X> {
+    pub(super) unsafe fn block<S: Simd, F: Format<S>>(&self, group: usize) -> OneBlock<X> {
+        let BlockProduct { x, x_stride, w, acc, acc_stride, prefetch, .. } = self.part;
         // SAFETY: the caller names a group of the product.
         unsafe {
-            let block = self.w.add(group * bytes);
-            self.ask_ahead::<S>(block, bytes);
-            OneBlock { block, x: self.x.add(group * self.x_stride), acc: self.acc, acc_stride: self.acc_stride }
+            let block = w.add(group * F::BYTES);
+            if prefetch && (self.turns == 1 || group % self.turns == self.turn) {
+                self.ask_ahead::<S, F>(block);
+            }
+            OneBlock { block, vector: self.vector, x: x.add(group * x_stride), acc, acc_stride }
         }
     }
 
-    /// Asks for the block of `bytes` bytes that will be used some blocks after the one at `block`.
+    /// Asks for the block that will be used some groups after the one at `block`.
     #[inline(always)]
-    pub(super) unsafe fn ask_ahead<S: Simd>(&self, block: *const u8, bytes: usize) {
-        if self.prefetch {
-            for line in 0..bytes.div_ceil(CACHE_LINE) {
-                // SAFETY: any address may be asked for.
-                unsafe { S::prefetch(block.wrapping_add(PREFETCH_BYTES + line * CACHE_LINE)) };
-            }
+    unsafe fn ask_ahead<S: Simd, F: Format<S>>(&self, block: *const u8) {
+        let ahead = if self.turns == 1 { PREFETCH_BYTES } else { GROUPS_AT_ONCE * F::BYTES };
+        for line in 0..F::BYTES.div_ceil(CACHE_LINE) {
+            // SAFETY: any address may be asked for.
+            unsafe { S::prefetch(block.wrapping_add(ahead + line * CACHE_LINE)) };
         }
     }
 }
@@ -93,15 +111,15 @@ impl<X> BlockProduct<X> {
 /// `acc += x * w`.
 #[inline(always)]
 pub(super) unsafe fn product<S: Simd, F: Format<S>>(p: BlockProduct<F::Input>) {
-    for at in 0..p.strips {
-        for from in (0..p.groups).step_by(GROUPS_AT_ONCE) {
+    for strip in 0..p.strips {
+        for group in (0..p.groups).step_by(GROUPS_AT_ONCE) {
             // SAFETY: these are strips and groups of the product.
             unsafe {
-                strip::<S, F>(BlockProduct {
-                    x: p.x.add(from * p.x_stride),
-                    groups: GROUPS_AT_ONCE.min(p.groups - from),
-                    w: p.w.add(at * p.strip_stride + from * F::BYTES),
-                    acc: p.acc.add(at * LANES),
+                tiles::<S, F>(BlockProduct {
+                    x: p.x.add(group * p.x_stride),
+                    groups: GROUPS_AT_ONCE.min(p.groups - group),
+                    w: p.w.add(strip * p.strip_stride + group * F::BYTES),
+                    acc: p.acc.add(strip * F::VECTORS * LANES),
                     ..p
                 });
             }
@@ -111,19 +129,25 @@ pub(super) unsafe fn product<S: Simd, F: Format<S>>(p: BlockProduct<F::Input>) {
 
 /// [`Format::tile`] as a function of its own, as in `super::tile`.
 #[inline(never)]
-unsafe fn apart<S: Simd, F: Format<S>, const R: usize>(p: BlockProduct<F::Input>) {
+unsafe fn apart<S: Simd, F: Format<S>, const R: usize>(p: TileProduct<F::Input>) {
     // SAFETY: passed on to the caller.
     unsafe { F::tile::<R>(p) }
 }
 
-/// A strip over all rows, in register tiles of about equal height.
+/// Some groups of a strip over all rows, in register tiles of about equal height.
 #[inline(always)]
-unsafe fn strip<S: Simd, F: Format<S>>(mut p: BlockProduct<F::Input>) {
-    let mut left = p.rows;
-    while left > 0 {
-        let height = left.div_ceil(left.div_ceil(F::ROWS));
-        // SAFETY: the rows of `p` are walked once.
+unsafe fn tiles<S: Simd, F: Format<S>>(strip: BlockProduct<F::Input>) {
+    let heights = strip.rows.div_ceil(F::ROWS);
+    let turns = heights * (F::VECTORS / F::AT_ONCE);
+    for turn in 0..turns {
+        let (vector, tile) = (turn / heights * F::AT_ONCE, turn % heights);
+        // The first of them are one row higher where rows do not divide.
+        let (low, higher) = (strip.rows / heights, strip.rows % heights);
+        let (first, height) = (tile * low + tile.min(higher), low + usize::from(tile < higher));
+        // SAFETY: each row of each vector is walked once.
         unsafe {
+            let (x, acc) = (strip.x.add(first), strip.acc.add(first * strip.acc_stride + vector * LANES));
+            let p = TileProduct { part: BlockProduct { x, acc, ..strip }, vector, turn, turns };
             match height {
                 1 => apart::<S, F, 1>(p),
                 2 => apart::<S, F, 2>(p),
@@ -138,11 +162,6 @@ unsafe fn strip<S: Simd, F: Format<S>>(mut p: BlockProduct<F::Input>) {
                 11 => apart::<S, F, 11>(p),
                 _ => apart::<S, F, 12>(p),
             }
-            p.x = p.x.add(height);
-            p.acc = p.acc.add(height * p.acc_stride);
         }
-        // Others find the weights where the first tile had them put.
-        p.prefetch = false;
-        left -= height;
     }
 }

@@ -9,7 +9,7 @@
 //! Processors multiply an unsigned with a signed byte. So either the inputs are made positive and their signs given to the
 //! weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
-use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock};
+use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::simd::{LANES, Simd, to_array};
 
 /// Inputs of one output that lie side by side: as many products as one 32-bit sum takes at once.
@@ -51,8 +51,8 @@ pub(crate) trait Int8: Simd {
     type NibbleSums: Copy;
     /// Four weights of each of sixteen outputs, ready to be multiplied.
     type Quads: Copy;
-    /// Rows of a register tile, at most 12.
-    const INT8_ROWS: usize;
+    /// Vectors of outputs, one or [`VECTORS`], and rows of a register tile, at most 12 of these.
+    const INT8_TILE: (usize, usize);
 
     /// What sums of products with weights of 4 bits begin with.
     unsafe fn nibble_zero() -> Self::NibbleSums;
@@ -80,7 +80,7 @@ pub(crate) trait Int8: Simd {
     /// Integers of -127..=127 as bytes.
     unsafe fn to_bytes(values: [Self::V; 2]) -> [i8; GROUP];
     /// [`register_tile`] compiled for this set.
-    unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>);
+    unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>);
 }
 
 /// Weights in a block that are multiplied with bytes.
@@ -88,50 +88,74 @@ pub(crate) trait Weights {
     /// Bytes of a block.
     const BYTES: usize;
 
-    /// Adds the products of a block with `R` groups to as many rows of sums.
-    unsafe fn multiply<S: Int8, const R: usize>(at: OneBlock<InputGroup>);
+    /// Adds the products of `N` vectors of a block with `R` groups to as many rows of sums.
+    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>);
 }
 
-/// 8 bits each: a scale of 16 bits for each of [`LANES`] outputs, and then for each four inputs the four weights of each
-/// output.
+/// Vectors of outputs of a block.
+pub(crate) const VECTORS: usize = 2;
+
+/// Outputs of a block.
+pub(crate) const OUTPUTS: usize = VECTORS * LANES;
+
+/// 8 bits each: a scale of 16 bits for each of [`OUTPUTS`], and then for each four inputs the four weights of each output.
+/// So what is loaded at once lies within one line of the caches.
 pub(crate) struct Q8;
 
-/// 4 bits each: a scale and a smallest weight, of 16 bits, for each of [`LANES`] outputs, and then for each eight inputs
-/// the weights of each output, four bytes that hold the first four inputs' in their lower halves and the others' in their
+/// 4 bits each: a scale of 16 bits for each of [`OUTPUTS`], as many smallest weights, and then for each eight inputs the
+/// weights of each output, four bytes that hold the first four inputs' in their lower halves and the others' in their
 /// upper ones. A weight is the smallest plus 0 to 15 times the scale.
 pub(crate) struct Q4;
 
 /// Bytes of a 16-bit number for each output of a block.
-pub(crate) const SCALES_BYTES: usize = LANES * size_of::<u16>();
+pub(crate) const SCALES_BYTES: usize = OUTPUTS * size_of::<u16>();
 
 /// Bytes of a block of [`Q8`].
-pub(crate) const Q8_BYTES: usize = SCALES_BYTES + LANES * GROUP;
+pub(crate) const Q8_BYTES: usize = SCALES_BYTES + OUTPUTS * GROUP;
 
 /// Bytes of a block of [`Q4`].
-pub(crate) const Q4_BYTES: usize = 2 * SCALES_BYTES + LANES * GROUP / 2;
+pub(crate) const Q4_BYTES: usize = 2 * SCALES_BYTES + OUTPUTS * GROUP / 2;
+
+/// Where the 16-bit numbers of a vector begin, among those of a block.
+fn scales_of(vector: usize) -> usize {
+    vector * LANES * size_of::<u16>()
+}
+
+/// Where the quads of a vector begin, among the `at`-th ones of a block.
+fn quads_of(vector: usize, at: usize) -> usize {
+    (at * VECTORS + vector) * LANES * QUAD
+}
 
 impl Weights for Q8 {
     const BYTES: usize = Q8_BYTES;
 
     #[inline(always)]
-    unsafe fn multiply<S: Int8, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<InputGroup>) {
-        // SAFETY: a block has BYTES bytes; there are R groups and rows.
+    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>) {
+        // SAFETY: a block has BYTES bytes and N vectors from `vector` on; there are R groups and rows.
         unsafe {
-            let mut sums = [S::begin(x); R];
-            for (r, sum) in sums.iter_mut().enumerate() {
-                *sum = S::begin(x.add(r));
+            let mut sums = [[S::begin(at.x); N]; R];
+            for (r, sums) in sums.iter_mut().enumerate() {
+                *sums = [S::begin(at.x.add(r)); N];
             }
+            let quads = at.block.add(SCALES_BYTES + quads_of(at.vector, 0));
             for quad in 0..GROUP / QUAD {
-                let weights = S::load_quads(block.add(SCALES_BYTES + quad * LANES * QUAD));
-                for (r, sum) in sums.iter_mut().enumerate() {
-                    *sum = S::dot(*sum, weights, x.add(r), quad);
+                let mut weights = [S::load_quads(quads.add(quads_of(0, quad))); N];
+                for (n, weights) in weights.iter_mut().enumerate() {
+                    *weights = S::load_quads(quads.add(quads_of(n, quad)));
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    for (sum, weights) in sums.iter_mut().zip(weights) {
+                        *sum = S::dot(*sum, weights, at.x.add(r), quad);
+                    }
                 }
             }
-            let scales = S::load_f16(block.cast());
-            for (r, sum) in sums.into_iter().enumerate() {
-                let acc = acc.add(r * acc_stride);
-                let scale = S::mul(scales, S::splat((*x.add(r)).scale));
-                S::store(acc, S::fma(S::sums_to_f32(sum), scale, S::load(acc)));
+            for n in 0..N {
+                let scales = S::load_f16(at.block.add(scales_of(at.vector + n)).cast());
+                for (r, sums) in sums.iter().enumerate() {
+                    let acc = at.acc.add(r * at.acc_stride + n * LANES);
+                    let scale = S::mul(scales, S::splat((*at.x.add(r)).scale));
+                    S::store(acc, S::fma(S::sums_to_f32(sums[n]), scale, S::load(acc)));
+                }
             }
         }
     }
@@ -141,24 +165,33 @@ impl Weights for Q4 {
     const BYTES: usize = Q4_BYTES;
 
     #[inline(always)]
-    unsafe fn multiply<S: Int8, const R: usize>(OneBlock { block, x, acc, acc_stride }: OneBlock<InputGroup>) {
-        // SAFETY: a block has BYTES bytes; there are R groups and rows.
+    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>) {
+        // SAFETY: as above.
         unsafe {
-            let mut sums = [S::nibble_zero(); R];
+            let mut sums = [[S::nibble_zero(); N]; R];
+            let quads = at.block.add(2 * SCALES_BYTES + quads_of(at.vector, 0));
             for eight in 0..GROUP / (2 * QUAD) {
-                let halves = S::load_nibbles(block.add(2 * SCALES_BYTES + eight * LANES * QUAD));
-                for (half, weights) in halves.into_iter().enumerate() {
-                    for (r, sum) in sums.iter_mut().enumerate() {
-                        *sum = S::dot_nibbles(*sum, weights, x.add(r), 2 * eight + half);
+                let mut weights = [S::load_nibbles(quads.add(quads_of(0, eight))); N];
+                for (n, weights) in weights.iter_mut().enumerate() {
+                    *weights = S::load_nibbles(quads.add(quads_of(n, eight)));
+                }
+                for half in 0..2 {
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        for (sum, weights) in sums.iter_mut().zip(weights) {
+                            *sum = S::dot_nibbles(*sum, weights[half], at.x.add(r), 2 * eight + half);
+                        }
                     }
                 }
             }
-            let [scales, smallest] = [S::load_f16(block.cast()), S::load_f16(block.add(SCALES_BYTES).cast())];
-            for (r, sum) in sums.into_iter().enumerate() {
-                let (acc, x) = (acc.add(r * acc_stride), &*x.add(r));
-                let sum = S::sums_to_f32(S::of_nibbles(sum));
-                let scaled = S::fma(sum, S::mul(scales, S::splat(x.scale)), S::load(acc));
-                S::store(acc, S::fma(smallest, S::splat(x.total), scaled));
+            for n in 0..N {
+                let block = at.block.add(scales_of(at.vector + n));
+                let [scales, smallest] = [S::load_f16(block.cast()), S::load_f16(block.add(SCALES_BYTES).cast())];
+                for (r, sums) in sums.iter().enumerate() {
+                    let (acc, x) = (at.acc.add(r * at.acc_stride + n * LANES), &*at.x.add(r));
+                    let sum = S::sums_to_f32(S::of_nibbles(sums[n]));
+                    let scaled = S::fma(sum, S::mul(scales, S::splat(x.scale)), S::load(acc));
+                    S::store(acc, S::fma(smallest, S::splat(x.total), scaled));
+                }
             }
         }
     }
@@ -170,21 +203,23 @@ pub(crate) struct Int8Blocks<W>(std::marker::PhantomData<W>);
 impl<S: Int8, W: Weights> Format<S> for Int8Blocks<W> {
     type Input = InputGroup;
     const BYTES: usize = W::BYTES;
-    const ROWS: usize = S::INT8_ROWS;
+    const VECTORS: usize = VECTORS;
+    const AT_ONCE: usize = S::INT8_TILE.0;
+    const ROWS: usize = S::INT8_TILE.1;
 
     #[inline(always)]
-    unsafe fn tile<const R: usize>(p: BlockProduct<InputGroup>) {
+    unsafe fn tile<const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
         unsafe { S::int8_tile::<W, R>(p) }
     }
 }
 
-/// One strip and `R` rows.
+/// `N` vectors, as many as the set's tile has, and `R` rows.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
-    for group in 0..p.groups {
+pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const N: usize, const R: usize>(p: TileProduct<InputGroup>) {
+    for group in 0..p.part.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
-        unsafe { W::multiply::<S, R>(p.block::<S>(group, W::BYTES)) }
+        unsafe { W::multiply::<S, N, R>(p.block::<S, Int8Blocks<W>>(group)) }
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use bf16::{Bf16Group, TILE_BYTES, TILE_STRIPS, place_in_tile, round a
 use bf16::{Dots, Tiles};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use elementwise::CHAINS;
-pub(crate) use int8::{InputGroup, LARGEST, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
+pub(crate) use int8::{InputGroup, LARGEST, OUTPUTS, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
 use int8::{Q4, Q8};
 use portable::Portable;
 pub(crate) use simd::{LANES, Product};

@@ -1,7 +1,7 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
 use super::bf16::{self, Bf16, Bf16Group, Order};
-use super::blocks::{BlockProduct, GROUP};
+use super::blocks::{GROUP, TileProduct};
 use super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
@@ -90,7 +90,7 @@ impl Int8 for Portable {
     type Sums = [i32; LANES];
     type NibbleSums = Self::Sums;
     type Quads = [[i8; QUAD]; LANES];
-    const INT8_ROWS: usize = 4;
+    const INT8_TILE: (usize, usize) = (1, 4);
 
     #[inline(always)]
     unsafe fn nibble_zero() -> Self::Sums {
@@ -143,9 +143,9 @@ impl Int8 for Portable {
     unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
         std::array::from_fn(|i| if i < LANES { first[i] as i8 } else { second[i - LANES] as i8 })
     }
-    unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
+    unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, R>(p) }
+        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(p) }
     }
 }
 
@@ -160,7 +160,7 @@ impl Bf16 for Portable {
     unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, bf16::add_or_zero)
     }
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(p) }
     }

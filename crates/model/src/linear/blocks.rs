@@ -1,20 +1,22 @@
 //! Panels of weights in blocks.
 //!
-//! A panel is cut into strips of [`LANES`] outputs, a strip into blocks of one group of inputs each. So a panel is read
-//! from front to back.
+//! A panel is cut into strips of outputs, a strip into blocks of one group of inputs each. So a panel is read from front to
+//! back.
 
 use super::layout::PANEL;
 use super::stored_rows::StoredRows;
 use crate::arena::{Arena, Slab};
 use crate::disjoint::Disjoint;
 use crate::error::ModelError;
-use crate::kernels::{BlockProduct, GROUP, LANES};
+use crate::kernels::{BlockProduct, GROUP};
 use crate::pool::Pool;
 use crate::raw_matrix::{PIECE, Piece};
 
-/// How the weights of [`LANES`] outputs for a group of inputs are kept.
+/// How the weights of some outputs for a group of inputs are kept.
 pub(super) trait Block {
-    /// Bytes of all of them.
+    /// Outputs of a block.
+    const OUTPUTS: usize;
+    /// Bytes of all their weights.
     const BYTES: usize;
 
     /// Keeps the weights of the output in `lane`, those of one block after the other, as they are stored. Says whether it
@@ -42,7 +44,7 @@ impl<B: Block> BlockPanels<B> {
     /// Panels of zeros for so many outputs.
     pub(super) fn new(arena: &mut Arena, inputs: usize, outputs: usize) -> Result<Self, ModelError> {
         let groups = inputs.div_ceil(GROUP);
-        let strips = outputs.div_ceil(PANEL) * (PANEL / LANES);
+        let strips = outputs.div_ceil(PANEL) * (PANEL / B::OUTPUTS);
         let slab = arena.slab(strips * groups * B::BYTES)?;
         Ok(Self { slab, groups, format: std::marker::PhantomData })
     }
@@ -61,8 +63,8 @@ impl<B: Block> BlockPanels<B> {
             // SAFETY: each strip belongs to one task.
             let blocks = unsafe { blocks.slice(strip * len, len) };
             for (at, blocks) in blocks.chunks_mut(PIECE / GROUP * B::BYTES).enumerate() {
-                for lane in 0..LANES {
-                    if let Some(stored) = rows.piece(strip * LANES + lane, at * PIECE) {
+                for lane in 0..B::OUTPUTS {
+                    if let Some(stored) = rows.piece(strip * B::OUTPUTS + lane, at * PIECE) {
                         put::<B>(blocks, lane, stored);
                     }
                 }
@@ -75,18 +77,18 @@ impl<B: Block> BlockPanels<B> {
     pub(super) fn row(&self, output: usize, out: &mut [f32]) {
         for (group, out) in out.chunks_mut(GROUP).enumerate() {
             let block = &self.slab.as_slice()[self.block(output, group)..][..B::BYTES];
-            out.iter_mut().enumerate().for_each(|(input, out)| *out = B::get(block, output % LANES, input));
+            out.iter_mut().enumerate().for_each(|(input, out)| *out = B::get(block, output % B::OUTPUTS, input));
         }
     }
 
     /// Where the block of an output's strip and of a group lies.
     fn block(&self, output: usize, group: usize) -> usize {
-        (output / LANES * self.groups + group) * B::BYTES
+        (output / B::OUTPUTS * self.groups + group) * B::BYTES
     }
 
     /// Rounded rows times a panel, into rows of [`PANEL`].
     pub(super) fn product<X>(&self, panel: usize, x: &RoundedRows<'_, X>, acc: &mut [f32]) -> BlockProduct<X> {
-        let (rows, strips) = (x.count, PANEL / LANES);
+        let (rows, strips) = (x.count, PANEL / B::OUTPUTS);
         let strip_stride = self.groups * B::BYTES;
         let w = &self.slab.as_slice()[panel * strips * strip_stride..][..strips * strip_stride];
         assert!(acc.len() >= rows * PANEL && x.groups.len() == self.groups * x.stride, "rows and sums are whole");

@@ -4,7 +4,7 @@ use espalier_gguf::{EightBits, FourBits};
 use half::f16;
 
 use super::blocks::Block;
-use crate::kernels::{GROUP, LANES, LARGEST, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
+use crate::kernels::{GROUP, LARGEST, OUTPUTS, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
 use crate::raw_matrix::Piece;
 
 /// 8 bits each: `quant * scale`.
@@ -14,6 +14,7 @@ pub(super) struct Q8;
 pub(super) struct Q4;
 
 impl Block for Q8 {
+    const OUTPUTS: usize = OUTPUTS;
     const BYTES: usize = Q8_BYTES;
 
     fn keep(blocks: &mut [u8], lane: usize, stored: Piece<'_>) -> bool {
@@ -31,6 +32,7 @@ impl Block for Q8 {
 }
 
 impl Block for Q4 {
+    const OUTPUTS: usize = OUTPUTS;
     const BYTES: usize = Q4_BYTES;
 
     fn keep(blocks: &mut [u8], lane: usize, stored: Piece<'_>) -> bool {
@@ -51,13 +53,13 @@ impl Block for Q4 {
 
 /// Where the 8-bit weight of a lane for an input of the group lies.
 fn quant_place(lane: usize, input: usize) -> usize {
-    SCALES_BYTES + (input / QUAD * LANES + lane) * QUAD + input % QUAD
+    SCALES_BYTES + (input / QUAD * OUTPUTS + lane) * QUAD + input % QUAD
 }
 
 /// Where the 4-bit weight of a lane for an input of the group lies: the byte, and how far up in it.
 fn nibble_place(lane: usize, input: usize) -> (usize, usize) {
     let (eight, rest) = (input / (2 * QUAD), input % (2 * QUAD));
-    (2 * SCALES_BYTES + (eight * LANES + lane) * QUAD + rest % QUAD, rest / QUAD * 4)
+    (2 * SCALES_BYTES + (eight * OUTPUTS + lane) * QUAD + rest % QUAD, rest / QUAD * 4)
 }
 
 fn set_f16(block: &mut [u8], lane: usize, value: f16) {
@@ -220,7 +222,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_set_is_got(weights in group(), lane in 0..LANES) {
+        fn what_was_set_is_got(weights in group(), lane in 0..OUTPUTS) {
             let mut block = vec![0xA5; Q4::BYTES];
             Q4::set(&mut block, lane, &weights);
             let NibbleGroup { scale, smallest, quants } = NibbleGroup::round(&weights);

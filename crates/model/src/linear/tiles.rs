@@ -3,7 +3,7 @@
 use half::bf16;
 
 use super::blocks::Block;
-use crate::kernels::{TILE_BYTES, place_in_tile, round_to_bf16};
+use crate::kernels::{LANES, TILE_BYTES, place_in_tile, round_to_bf16};
 
 /// bf16 each.
 pub(super) struct Tile;
@@ -14,6 +14,7 @@ fn place(lane: usize, input: usize) -> usize {
 }
 
 impl Block for Tile {
+    const OUTPUTS: usize = LANES;
     const BYTES: usize = TILE_BYTES;
 
     fn set(block: &mut [u8], lane: usize, weights: &[f32]) {

@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::arch::x86_64::*;
 
 use super::super::bf16::{self, Bf16, Bf16Group, Order};
-use super::super::blocks::{BlockProduct, GROUP};
+use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::super::simd::{LANES, Product, Simd, Weight};
 use super::super::tile::register_tile;
@@ -133,7 +133,7 @@ impl Int8 for Avx2 {
     type NibbleSums = [__m256i; 2];
     type Quads = [__m256i; 2];
     // 16 registers: 4 x 2 sums, 2 of weights, 2 of inputs, one of ones and one for products.
-    const INT8_ROWS: usize = 4;
+    const INT8_TILE: (usize, usize) = (1, 4);
 
     #[inline(always)]
     unsafe fn nibble_zero() -> Self::NibbleSums {
@@ -213,9 +213,9 @@ impl Int8 for Avx2 {
         }
     }
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
+    unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, R>(p) }
+        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(p) }
     }
 }
 
@@ -224,7 +224,7 @@ impl Bf16 for Avx2 {
     const BF16_CHAINS: usize = 6;
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(p) }
     }

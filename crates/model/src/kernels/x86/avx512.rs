@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::super::bf16::{self, Bf16, Bf16Group, Order};
-use super::super::blocks::{BlockProduct, GROUP};
+use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, Weights};
 use super::super::simd::{Product, Simd, Weight};
 use super::super::tile::register_tile;
@@ -96,7 +96,8 @@ impl Int8 for Avx512 {
     type Sums = __m512i;
     type NibbleSums = __m512i;
     type Quads = __m512i;
-    const INT8_ROWS: usize = 12;
+    // 32 registers: 2 x 12 sums, 2 of weights, one of inputs, which two vectors share.
+    const INT8_TILE: (usize, usize) = (2, 12);
 
     #[inline(always)]
     unsafe fn nibble_zero() -> Self::Sums {
@@ -154,9 +155,9 @@ impl Int8 for Avx512 {
         }
     }
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
-    unsafe fn int8_tile<W: Weights, const R: usize>(p: BlockProduct<InputGroup>) {
+    unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, R>(p) }
+        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(p) }
     }
 }
 
@@ -164,7 +165,7 @@ impl Bf16 for Avx512 {
     const BF16_CHAINS: usize = 24;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(p) }
     }

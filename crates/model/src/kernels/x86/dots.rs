@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use espalier_speculation::SplitMix64;
 
 use super::super::bf16::{self, Bf16Group, Dots, TILE_BYTES};
-use super::super::blocks::{self, BlockProduct, Format, GROUP, OneBlock};
+use super::super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::super::portable::Portable;
 use super::super::simd::LANES;
 use super::avx512::Avx512;
@@ -40,15 +40,18 @@ pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
 impl Format<Avx512> for Native {
     type Input = Bf16Group;
     const BYTES: usize = TILE_BYTES;
+    const VECTORS: usize = 1;
+    const AT_ONCE: usize = 1;
     // 12 of 32 registers: enough sums that no instruction waits for the one before.
     const ROWS: usize = 12;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma")]
-    unsafe fn tile<const R: usize>(p: BlockProduct<Bf16Group>) {
+    unsafe fn tile<const R: usize>(p: TileProduct<Bf16Group>) {
+        let BlockProduct { acc, acc_stride, groups, .. } = p.part;
         unsafe {
-            let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(p.acc.add(r * p.acc_stride)));
-            for group in 0..p.groups {
-                let OneBlock { block, x, .. } = p.block::<Avx512>(group, TILE_BYTES);
+            let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(acc.add(r * acc_stride)));
+            for group in 0..groups {
+                let OneBlock { block, x, .. } = p.block::<Avx512, Self>(group);
                 for pair in 0..GROUP / 2 {
                     let weights = _mm512_loadu_si512(block.cast::<__m512i>().add(pair));
                     for (r, sum) in sums.iter_mut().enumerate() {
@@ -56,7 +59,7 @@ impl Format<Avx512> for Native {
                     }
                 }
             }
-            sums.into_iter().enumerate().for_each(|(r, sum)| _mm512_storeu_ps(p.acc.add(r * p.acc_stride), sum));
+            sums.into_iter().enumerate().for_each(|(r, sum)| _mm512_storeu_ps(acc.add(r * acc_stride), sum));
         }
     }
 }
