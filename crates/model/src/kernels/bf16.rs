@@ -116,7 +116,7 @@ pub(super) unsafe fn product<S: Bf16, O: Order>(p: BlockProduct<Bf16Group>) {
 
 /// `R` rows.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
+pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: &TileProduct<Bf16Group>) {
     for group in 0..p.part.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
         unsafe { O::multiply::<S, R>(p.block::<S, Bf16Blocks<O>>(group)) }

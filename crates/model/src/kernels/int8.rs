@@ -216,7 +216,7 @@ impl<S: Int8, W: Weights> Format<S> for Int8Blocks<W> {
 
 /// `N` vectors, as many as the set's tile has, and `R` rows.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const N: usize, const R: usize>(p: TileProduct<InputGroup>) {
+pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const N: usize, const R: usize>(p: &TileProduct<InputGroup>) {
     for group in 0..p.part.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
         unsafe { W::multiply::<S, N, R>(p.block::<S, Int8Blocks<W>>(group)) }

@@ -215,7 +215,7 @@ impl Int8 for Avx2 {
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(p) }
+        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
     }
 }
 
@@ -226,6 +226,6 @@ impl Bf16 for Avx2 {
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
-        unsafe { bf16::register_tile::<Self, O, R>(p) }
+        unsafe { bf16::register_tile::<Self, O, R>(&p) }
     }
 }

@@ -157,7 +157,7 @@ impl Int8 for Avx512 {
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(p) }
+        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
     }
 }
 
@@ -167,6 +167,6 @@ impl Bf16 for Avx512 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
     unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
         // SAFETY: passed on to the caller.
-        unsafe { bf16::register_tile::<Self, O, R>(p) }
+        unsafe { bf16::register_tile::<Self, O, R>(&p) }
     }
 }
