@@ -22,6 +22,9 @@ pub(crate) struct EngineProposer {
 
 impl EngineProposer {
     pub(crate) fn new(engine: SequenceHandle, drafting: Box<Drafting>, gate: Option<SharedGate>) -> Self {
+        if let Some(gate) = &gate {
+            gate.lock().enter();
+        }
         Self { engine, drafting: Some(drafting), gate, drafted: None }
     }
 
@@ -30,9 +33,18 @@ impl EngineProposer {
         let drafted = feedback.proposed.tree().is_some();
         let changed = self.drafted.replace(drafted).is_some_and(|before| before != drafted);
         if let Some(gate) = &self.gate {
-            let Outcome { tokens, load, .. } = feedback.outcome;
-            let ms = feedback.took.as_secs_f64() * 1e3;
+            let Outcome { tokens, load, prompts, .. } = feedback.outcome;
+            // What the target reads of prompts it reads whoever drafts.
+            let ms = feedback.took.saturating_sub(*prompts).as_secs_f64() * 1e3;
             gate.lock().observe(&GateRound { drafted, changed, tokens: tokens.len(), ms, open: load.open });
+        }
+    }
+}
+
+impl Drop for EngineProposer {
+    fn drop(&mut self) {
+        if let Some(gate) = &self.gate {
+            gate.lock().leave();
         }
     }
 }

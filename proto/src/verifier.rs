@@ -66,6 +66,9 @@ pub struct Outcome {
     pub queue: Duration,
     /// With whom it shared the pass; all 0 if the verifier does not say.
     pub load: PassLoad,
+    /// Time that the target has spent on prompts, this sequence's and others', since the outcome before or the opening: it
+    /// says nothing of rounds.
+    pub prompts: Duration,
     /// The hidden states of positions in a row that became known with it, if they were asked for.
     pub states: Option<HiddenStates>,
 }
@@ -146,6 +149,7 @@ fn write_outcome(outcome: Outcome) -> pb::Outcome {
         pass_rows: wire_count(outcome.load.rows),
         pass_trees: wire_count(outcome.load.trees),
         open_sequences: wire_count(outcome.load.open),
+        prompts_us: wire_micros(outcome.prompts),
         hidden_states: outcome.states.map(Into::into),
     }
 }
@@ -177,6 +181,7 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
         finish,
         compute: Duration::from_micros(wire.compute_us),
         queue: Duration::from_micros(wire.queue_us),
+        prompts: Duration::from_micros(wire.prompts_us),
         states: wire.hidden_states.map(HiddenStates::try_from).transpose()?,
     })
 }
@@ -216,6 +221,7 @@ mod tests {
             compute: Duration::from_micros(1500),
             queue: Duration::from_micros(20),
             load: PassLoad { rows: 40, trees: 4, open: 6 },
+            prompts: Duration::from_micros(700),
             states: Some(states(2, 3)),
         }
     }

@@ -8,6 +8,7 @@ mod batch;
 mod command;
 mod gather;
 mod known_states;
+mod prompts;
 mod round;
 mod sequences;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use espalier_proto::{
     Model, RowCost, TOKENIZER_FILES_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary,
 };
 use espalier_service_kit::Bytes;
+use espalier_speculation::Curve;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
 
@@ -82,7 +83,7 @@ impl Target {
             tree_nodes_max: config.tree_nodes_max,
             sequences_max: config.sequences_max,
             end_tokens: decoder.config().eos.clone(),
-            costs: measured.into_iter().map(|(rows, time)| RowCost { rows, time }).collect(),
+            costs: measured.iter().map(|&(rows, time)| RowCost { rows, time }).collect(),
             model: Model {
                 fingerprint: fingerprint(&config.model)?,
                 layers: decoder.layers(),
@@ -94,7 +95,9 @@ impl Target {
         let blocks = decoder.block_pool(Bytes::budget(config.kv_memory, config.sequences_max, longest).0)?;
         let tree_nodes_max = config.tree_nodes_max;
         let (decoder, counts) = (Arc::new(decoder), Counts::default());
-        let model = Loaded { decoder, work, blocks: blocks.clone(), tree_nodes_max, counts };
+        let points = measured.into_iter().map(|(rows, time)| (rows, time.as_secs_f64() * 1e3));
+        let costs = Curve::through(points).unwrap_or(Curve::line(0.0, 1.0));
+        let model = Loaded { decoder, work, costs, blocks: blocks.clone(), tree_nodes_max, counts };
         let engine = Engine::start(model, config.sequences_max).map_err(LoadError::Thread)?;
         Ok(Self { card, files, engine, blocks, started: Instant::now() })
     }

@@ -265,6 +265,7 @@ mod tests {
                 compute: Duration::from_micros(5),
                 queue: Duration::ZERO,
                 load: PassLoad::default(),
+                prompts: Duration::ZERO,
                 states: None,
             }
         }

@@ -113,9 +113,9 @@ mod tests {
     }
 
     fn accepting(path: Vec<usize>) -> Outcome {
-        let (compute, queue) = (Duration::ZERO, Duration::ZERO);
-        let load = PassLoad::default();
-        Outcome { round: 0, path, tokens: vec![], logprobs: vec![], finish: None, compute, queue, load, states: None }
+        let [compute, queue, prompts] = [Duration::ZERO; 3];
+        let (load, tokens, logprobs) = (PassLoad::default(), vec![], vec![]);
+        Outcome { round: 0, path, tokens, logprobs, finish: None, compute, queue, load, prompts, states: None }
     }
 
     #[tokio::test]

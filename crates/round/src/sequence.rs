@@ -175,6 +175,7 @@ mod tests {
             compute: Duration::ZERO,
             queue: Duration::ZERO,
             load: PassLoad::default(),
+            prompts: Duration::ZERO,
             states: None,
         }
     }

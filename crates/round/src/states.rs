@@ -86,10 +86,10 @@ mod tests {
     }
 
     fn outcome(tokens: usize, states: Option<HiddenStates>) -> Outcome {
-        let (compute, queue) = (Duration::ZERO, Duration::ZERO);
+        let [compute, queue, prompts] = [Duration::ZERO; 3];
         let (path, tokens) = ((1..tokens).collect(), vec![5; tokens]);
         let load = PassLoad::default();
-        Outcome { round: 0, path, tokens, logprobs: vec![], finish: None, compute, queue, load, states }
+        Outcome { round: 0, path, tokens, logprobs: vec![], finish: None, compute, queue, load, prompts, states }
     }
 
     #[test]

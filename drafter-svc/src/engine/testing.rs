@@ -192,6 +192,7 @@ pub(crate) fn outcome(text: &[Token], known: usize, states: HiddenStates) -> Out
         compute: Duration::ZERO,
         queue: Duration::ZERO,
         load: PassLoad::default(),
+        prompts: Duration::ZERO,
         states: Some(states),
     }
 }

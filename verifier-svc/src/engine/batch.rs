@@ -137,15 +137,19 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let missed =
         sequences.iter_mut().filter(|(key, sequence)| sequence.unread() == 0 && !plans.contains_key(key)).count();
     let trees = plans.values().filter(|plan| plan.round.is_some()).count();
+    let (all, prompts) = sequences.with_prompt_time();
     let mut running: Vec<(Key, &mut Sequence, Plan)> =
-        sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
+        all.filter_map(|(key, sequence)| Some((key, sequence, plans.remove(&key)?))).collect();
     let taps = tapped_layers(&running);
     let load = PassLoad { rows: running.iter().map(|(_, _, plan)| plan.rows.len()).sum(), trees, open };
+    let prompt_rows = running.iter().map(|(_, _, plan)| plan.read).sum();
     let begun = Instant::now();
     let pass = forward(decoder, work, &mut running, &taps);
     let took = begun.elapsed();
     let waited = pass.as_ref().map_or(Duration::ZERO, Output::waited);
-    let ran = RanPass { timing: Timing { begun, waited, compute: took.saturating_sub(waited), load }, counts: &counts };
+    let compute = took.saturating_sub(waited);
+    prompts.add(load.rows, prompt_rows, compute);
+    let ran = RanPass { timing: Timing { begun, waited, compute, load, prompts: prompts.spent() }, counts: &counts };
     let lost = pass.as_ref().err().filter(|fault| fault.is_fatal()).map(ToString::to_string);
     let pass = pass.map_err(|fault| if fault.is_fatal() { VerifierError::Stopped } else { fault.into() });
     counts.passes.add(load.rows, running.len());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use espalier_model::{BlockPool, Decoder, Workspace};
 use espalier_proto::{Credit, Open, Submission, VerifierEvent};
 use espalier_service_kit::Present;
+use espalier_speculation::Curve;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -56,6 +57,8 @@ pub(super) struct Submitted {
 pub(crate) struct Loaded {
     pub(crate) decoder: Arc<Decoder>,
     pub(crate) work: Workspace,
+    /// Cost of a pass by its rows, in milliseconds.
+    pub(crate) costs: Curve,
     /// For keys and values.
     pub(crate) blocks: BlockPool,
     /// The largest tree that is run, in nodes.

@@ -28,13 +28,15 @@ impl<'a> Found<'a> {
     }
 }
 
-/// When a pass began, how long it waited for those of other models and computed, and for how many.
+/// When a pass began, how long it waited for those of other models and computed, for how many and beside what.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timing {
     pub(super) begun: Instant,
     pub(super) waited: Duration,
     pub(super) compute: Duration,
     pub(super) load: PassLoad,
+    /// Time that this pass and all before it spent on prompts.
+    pub(super) prompts: Duration,
 }
 
 /// A round on its way through a pass.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::command::{Command, Key, Loaded, Opening, Replies, Reply, Submitted};
 use super::gather::{self, Return};
 use super::known_states::KnownStates;
+use super::prompts::PromptTime;
 use super::round::{Decision, Found, Round, Timing};
 use crate::admission::Slot;
 use crate::counts::Counts;
@@ -26,18 +27,20 @@ pub(super) struct Sequences {
     tree_nodes_max: usize,
     pub(super) counts: Counts,
     states: KnownStates,
+    prompts: PromptTime,
     open: BTreeMap<Key, Sequence>,
 }
 
 impl Sequences {
     pub(super) fn new(model: &Loaded) -> Self {
-        let Loaded { decoder, blocks, tree_nodes_max, counts, .. } = model;
+        let Loaded { decoder, costs, blocks, tree_nodes_max, counts, .. } = model;
         Self {
             decoder: Arc::clone(decoder),
             blocks: blocks.clone(),
             tree_nodes_max: *tree_nodes_max,
             counts: counts.clone(),
             states: KnownStates::default(),
+            prompts: PromptTime::new(*costs),
             open: BTreeMap::new(),
         }
     }
@@ -78,6 +81,11 @@ impl Sequences {
         self.open.iter_mut().map(|(key, sequence)| (*key, sequence))
     }
 
+    /// All of them, oldest first, and the time that was spent on their prompts.
+    pub(super) fn with_prompt_time(&mut self) -> (impl Iterator<Item = (Key, &mut Sequence)>, &mut PromptTime) {
+        (self.open.iter_mut().map(|(key, sequence)| (*key, sequence)), &mut self.prompts)
+    }
+
     /// Frees a sequence and all that it holds.
     pub(super) fn close(&mut self, key: Key) {
         self.open.remove(&key);
@@ -88,7 +96,8 @@ impl Sequences {
         match self.admit(&opening.open) {
             Ok(memory) => {
                 let opened = VerifierEvent::Opened { reused_prefix: memory.cache.committed() };
-                let sequence = Sequence::new(opening, memory, self.decoder.config());
+                let mut sequence = Sequence::new(opening, memory, self.decoder.config());
+                sequence.prompts_told = self.prompts.spent();
                 sequence.reply(Ok(opened));
                 self.open.insert(key, sequence);
             }
@@ -160,6 +169,8 @@ pub(super) struct Sequence {
     has_decided: bool,
     /// How long after an outcome it comes back, where it has to.
     returns: Option<Return>,
+    /// Time that was spent on prompts, its own and others', until it was opened or answered last.
+    prompts_told: Duration,
     replies: Replies,
     /// Given back when the sequence ends, before that is told: who hears of the end may come again at once.
     slot: Option<Slot>,
@@ -194,6 +205,7 @@ impl Sequence {
             submitted: VecDeque::new(),
             answered: Instant::now(),
             returns: None,
+            prompts_told: Duration::ZERO,
             has_decided: false,
             replies,
             slot: Some(slot),
@@ -326,11 +338,12 @@ impl Sequence {
             compute: timing.compute,
             queue: timing.begun.saturating_duration_since(round.ready) + timing.waited,
             load: timing.load,
+            prompts: timing.prompts.saturating_sub(self.prompts_told),
             states: if round.states_later { None } else { self.unsent_states() },
         };
         // Who is told of the outcome finds the tree answered.
         drop(round);
-        (self.answered, self.has_decided) = (Instant::now(), true);
+        (self.answered, self.has_decided, self.prompts_told) = (Instant::now(), true, timing.prompts);
         self.reply(Ok(VerifierEvent::Outcome(outcome)));
         finish.is_some()
     }

@@ -6,12 +6,13 @@ mod lost;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
 use espalier_proto::{
     Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, Tap, VerifierEvent,
 };
-use espalier_speculation::{CandidateTree, Sampling, Token, Tree};
+use espalier_speculation::{CandidateTree, Curve, Sampling, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -70,6 +71,7 @@ impl Bench {
         let loaded = Loaded {
             decoder: Arc::new(decoder),
             work: Workspace::new(1),
+            costs: Curve::line(0.0, 1.0),
             blocks,
             tree_nodes_max: TREE,
             counts: Counts::default(),
@@ -216,6 +218,21 @@ fn with_credit_a_sequence_is_in_every_pass_and_each_token_is_told_at_once() {
         assert_eq!(outcome.states, expected.states);
     }
     assert!(bench.is_idle() && !bench.sequences.have_work(), "what is left of credit goes with its sequence");
+}
+
+#[test]
+fn each_outcome_tells_of_the_time_that_prompts_took_since_the_one_before() {
+    let mut bench = Bench::new(32);
+    let mut first = bench.open(open(1, &text(40), 6));
+    assert_eq!(first.reused(), 0);
+    assert!(bench.round(&mut first, Tree::new()).prompts > Duration::ZERO, "its own");
+    assert_eq!(bench.round(&mut first, Tree::new()).prompts, Duration::ZERO);
+    let mut other = bench.open(open(2, &text(90)[50..], 6));
+    assert_eq!(other.reused(), 0);
+    bench.run();
+    let (spent, own) = (bench.round(&mut first, Tree::new()).prompts, bench.round(&mut other, Tree::new()).prompts);
+    assert!(spent > Duration::ZERO && spent == own, "that of the other: {spent:?} {own:?}");
+    assert_eq!(bench.round(&mut first, Tree::new()).prompts, Duration::ZERO);
 }
 
 #[test]

@@ -1,13 +1,21 @@
-//! What drafting makes of plain decoding as it is believed, from epochs that measured it: a Kalman filter of one number
-//! that drifts.
+//! What plain decoding makes at one load, and what drafting gains over it, as believed from epochs of either: a Kalman
+//! filter of two numbers that drift, both logarithms. An epoch of plain decoding tells of the first, one of drafting of
+//! their sum. As the machine's pace drifts faster than the gain, epochs that are near each other tell the most.
 
-/// Standard deviation of the ratio of two epochs that follow each other, as a share of it, beyond what their rounds tell:
-/// a machine that others use too is faster in one than in the next. Lower values trust single tries and change sides often.
+use crate::rate::Rate;
+
+/// Standard deviation of what the machine's pace changes by from one epoch to the next, as a share of it: others use it too.
+/// Lower values compare epochs that lie far apart, higher ones only neighbours.
 const JITTER: f64 = 0.08;
 
-/// How far the ratio drifts in one epoch, as a share of it: text, load and machine change. It is what has a way tried
+/// How far the gain of drafting drifts in one epoch, as a share of it: text and load change. It is what has a way tried
 /// again that lost: after `n` epochs untried the standard error is `DRIFT * sqrt(n)`.
 const DRIFT: f64 = 0.01;
+
+/// Standard errors that an epoch may be off before it surprises. What surprises, as when the machine stood still for a
+/// moment, is hardly believed, but makes unsure, so that the next epoch of its kind decides. Lower values doubt what is
+/// true and try too often, higher ones believe a single spoilt try.
+const SURPRISE: f64 = 3.0;
 
 /// A number and its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,100 +25,164 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// This over another, which was measured by itself.
-    pub(super) fn over(self, other: Self) -> Self {
-        let value = self.value / other.value.max(f64::MIN_POSITIVE);
-        let share = |of: Self| of.error / of.value.max(f64::MIN_POSITIVE);
-        Self { value, error: value * share(self).hypot(share(other)) }
+    /// The logarithm of a rate above 0.
+    pub(super) fn log_of(rate: Rate) -> Self {
+        let value = rate.value.max(f64::MIN_POSITIVE);
+        Self { value: libm::log(value), error: rate.error / value }
     }
 
-    /// The same, by `share` of itself less sure.
-    pub(super) fn less_sure(self, share: f64) -> Self {
-        Self { error: self.error.hypot(self.value * share), ..self }
+    /// The same, by an `error` of something else less sure.
+    pub(super) fn less_sure(self, error: f64) -> Self {
+        Self { error: self.error.hypot(error), ..self }
+    }
+
+    fn variance(self) -> f64 {
+        self.error * self.error
     }
 }
 
-/// A ratio, and how sure that is.
+/// Logarithms of the rate of plain decoding and of what drafting makes of it, and how sure they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Belief {
-    ratio: f64,
-    /// Square of the standard error when it was measured last.
-    variance: f64,
-    /// The epoch in which that was.
+    pace: f64,
+    gain: f64,
+    pace_variance: f64,
+    gain_variance: f64,
+    covariance: f64,
+    /// Whether drafting was measured.
+    tried: bool,
+    /// The epoch that all this is of.
     epoch: u64,
 }
 
 impl Belief {
-    /// What is `supposed` before it was measured.
-    pub(super) fn new(supposed: Estimate, epoch: u64) -> Self {
-        Self { ratio: supposed.value, variance: supposed.error.powi(2), epoch }
+    /// After plain decoding was measured in `epoch`; of drafting nothing is known.
+    pub(super) fn new(plain: Estimate, epoch: u64) -> Self {
+        let pace_variance = plain.variance();
+        Self { pace: plain.value, gain: 0.0, pace_variance, gain_variance: 0.0, covariance: 0.0, tried: false, epoch }
     }
 
-    /// Takes into account what two epochs, the later of them `epoch`, `measured`.
-    pub(super) fn update(&mut self, measured: Estimate, epoch: u64) {
-        let before = self.variance_at(epoch);
-        let noise = measured.less_sure(JITTER).error.powi(2);
-        let gain = before / (before + noise).max(f64::MIN_POSITIVE);
-        self.ratio += gain * (measured.value - self.ratio);
-        self.variance = (1.0 - gain) * before;
+    /// Whether drafting was measured, so that something is known of its gain.
+    pub(super) fn is_tried(&self) -> bool {
+        self.tried
+    }
+
+    /// Takes into account what drafting is `supposed` to gain, where it was not measured yet.
+    pub(super) fn suppose(&mut self, supposed: Estimate) {
+        (self.gain, self.gain_variance, self.tried) = (supposed.value, supposed.variance(), true);
+    }
+
+    /// Takes into account the rate, as a logarithm, that was `measured` in `epoch`. Gives the share of it that is believed:
+    /// 1 where it does not surprise.
+    pub(super) fn update(&mut self, drafted: bool, measured: Estimate, epoch: u64) -> f64 {
+        self.drift_until(epoch);
+        // 1 where the gain is part of what was measured.
+        let share = if drafted { 1.0 } else { 0.0 };
+        let with_pace = self.pace_variance + share * self.covariance;
+        let with_gain = self.covariance + share * self.gain_variance;
+        let off = measured.value - self.pace - share * self.gain;
+        let expected = with_pace + share * with_gain + measured.variance();
+        let surprise = (off * off / (SURPRISE * SURPRISE) - expected).max(0.0);
+        let variance = (expected + surprise).max(f64::MIN_POSITIVE);
+        self.pace += with_pace / variance * off;
+        self.gain += with_gain / variance * off;
+        self.pace_variance += surprise - with_pace * with_pace / variance;
+        self.gain_variance += share * surprise - with_gain * with_gain / variance;
+        self.covariance -= with_pace * with_gain / variance;
+        expected / variance
+    }
+
+    /// What drafting is believed to gain in `epoch`, as a logarithm: the longer it was not measured, the less sure.
+    pub(super) fn gain_at(mut self, epoch: u64) -> Estimate {
+        self.drift_until(epoch);
+        Estimate { value: self.gain, error: self.gain_variance.max(0.0).sqrt() }
+    }
+
+    fn drift_until(&mut self, epoch: u64) {
+        let epochs = epoch.saturating_sub(self.epoch) as f64;
+        self.pace_variance += epochs * JITTER * JITTER;
+        self.gain_variance += epochs * DRIFT * DRIFT;
         self.epoch = epoch;
-    }
-
-    /// What is believed in `epoch`: the longer it was not measured, the less sure.
-    pub(super) fn at(&self, epoch: u64) -> Estimate {
-        Estimate { value: self.ratio, error: self.variance_at(epoch).sqrt() }
-    }
-
-    fn variance_at(&self, epoch: u64) -> f64 {
-        let age = epoch.saturating_sub(self.epoch) as f64;
-        self.variance + age * (self.ratio * DRIFT).powi(2)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
-    fn measured(value: f64) -> Estimate {
-        Estimate { value, error: 0.0 }
+    /// The logarithm of a rate, by so much unsure.
+    fn rate(value: f64) -> Estimate {
+        Estimate { value: value.ln(), error: 0.02 }
     }
 
     fn hoped() -> Belief {
-        Belief::new(Estimate { value: 1.3, error: 0.3 }, 0)
+        let mut belief = Belief::new(rate(1.0), 0);
+        belief.suppose(Estimate { value: 0.26, error: 0.26 });
+        belief
+    }
+
+    /// Epochs of both kinds in turns, in which drafting makes `draft` of plain decoding.
+    fn alternate(belief: &mut Belief, epochs: Range<u64>, draft: f64) {
+        for epoch in epochs {
+            let drafted = epoch % 2 == 0;
+            belief.update(drafted, rate(if drafted { draft } else { 1.0 }), epoch);
+        }
     }
 
     #[test]
-    fn many_tries_make_sure_and_time_makes_unsure_again() {
+    fn many_epochs_make_sure_and_time_makes_unsure_again() {
         let mut belief = hoped();
-        (1..20).for_each(|epoch| belief.update(measured([0.85, 0.95][epoch as usize % 2]), epoch));
-        let Estimate { value, error } = belief.at(19);
-        assert!((value - 0.9).abs() < 0.02 && error < 0.04, "{value} {error}");
-        assert!(belief.at(1019).error > 0.25);
+        alternate(&mut belief, 1..40, 0.9);
+        let Estimate { value, error } = belief.gain_at(40);
+        assert!((value - 0.9_f64.ln()).abs() < 0.02 && error < 0.06, "{value} {error}");
+        assert!(belief.gain_at(1040).error > 0.25);
     }
 
     #[test]
-    fn a_change_that_lasts_is_followed() {
+    fn the_pace_of_the_machine_is_not_taken_for_a_gain() {
         let mut belief = hoped();
-        (1..100).for_each(|epoch| belief.update(measured(1.5), epoch));
-        (100..140).for_each(|epoch| belief.update(measured(0.7), epoch));
-        assert!((belief.at(140).value - 0.7).abs() < 0.05);
+        // It gets faster by a tenth from each epoch to the next, for a while.
+        for epoch in 1..30_u64 {
+            let pace = 1.1_f64.powi(epoch.min(15) as i32);
+            belief.update(epoch % 2 == 0, rate(pace * [1.0, 0.8][usize::from(epoch % 2 == 0)]), epoch);
+        }
+        assert!((belief.gain_at(30).value - 0.8_f64.ln()).abs() < 0.06, "{:?}", belief.gain_at(30));
     }
 
     #[test]
-    fn a_try_whose_rounds_disagree_says_little() {
+    fn of_epochs_of_one_kind_alone_nothing_is_learned_for_long() {
+        let mut belief = hoped();
+        (1..100).for_each(|epoch| assert!(belief.update(false, rate(1.0), epoch) == 1.0));
+        assert!((belief.gain_at(100).value - 0.26).abs() < 1e-9 && belief.gain_at(100).error > 0.26);
+    }
+
+    #[test]
+    fn a_spoilt_epoch_is_hardly_believed_but_makes_unsure() {
+        let mut belief = hoped();
+        alternate(&mut belief, 1..9, 1.4);
+        let before = belief.gain_at(10);
+        assert!(belief.update(true, rate(0.2), 10) < 0.5);
+        let after = belief.gain_at(10);
+        assert!(before.value - after.value < 0.15 && after.error > 3.0 * before.error, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn a_change_that_lasts_is_followed_at_once() {
+        let mut belief = hoped();
+        alternate(&mut belief, 1..40, 1.5);
+        alternate(&mut belief, 40..46, 0.6);
+        assert!((belief.gain_at(46).value - 0.6_f64.ln()).abs() < 0.1, "{:?}", belief.gain_at(46));
+    }
+
+    #[test]
+    fn an_epoch_whose_rounds_disagree_says_little() {
         let after = |error| {
             let mut belief = hoped();
-            belief.update(Estimate { value: 0.7, error }, 1);
-            belief.at(1).value
+            belief.update(true, Estimate { value: -0.3, error }, 1);
+            belief.gain_at(1).value
         };
-        assert!(after(1.0) > 1.2 && after(0.0) < 0.8);
-    }
-
-    #[test]
-    fn the_error_of_a_ratio_is_that_of_both() {
-        let draft = Estimate { value: 3.0, error: 0.3 };
-        let plain = Estimate { value: 2.0, error: 0.1 };
-        let ratio = draft.over(plain);
-        assert!((ratio.value - 1.5).abs() < 1e-12 && (ratio.error / ratio.value - 0.1_f64.hypot(0.05)).abs() < 1e-12);
+        assert!(after(1.0) > 0.2 && after(0.0) < -0.2, "{} {}", after(1.0), after(0.0));
     }
 }

@@ -2,7 +2,7 @@
 
 /// A bucket of numbers of open sequences: all up to 4, then two to each doubling. What drafting makes of plain decoding
 /// hardly differs within one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Load(u32);
 
 /// Buckets to each doubling.

@@ -2,13 +2,11 @@
 //!
 //! Drafting for one sequence slows the others down: they share the target's passes, and often the processors. So it is not
 //! decided by what a sequence gains, but by the tokens a millisecond that all of them make together, as it is measured. Time
-//! is cut into short *epochs* in which either all draft or all rest. Where an epoch of one kind follows one of the other,
-//! the two are compared: a machine's pace drifts by more than what there is to be found out, and epochs that are next to
-//! each other share it. What drafting makes of plain decoding is believed with a standard error, for each [bucket](Load) of
-//! load apart, and the next epoch is a draw from that (Thompson sampling): an alternative is tried as often as it is likely
-//! to be the better one, as far as the savings go. A draft model that rested has to read all that was committed meanwhile,
-//! by all sequences at once, so to try may cost more than a whole epoch makes: what it cost is measured, and a share of
-//! all tokens is saved up for it.
+//! is cut into short *epochs* in which either all draft or all rest. What drafting gains over plain decoding is
+//! [believed](belief) with a standard error, for each [bucket](Load) of load apart, and the next epoch is a draw from that
+//! (Thompson sampling): an alternative is tried as often as it is likely to be the better one, as far as the savings go. A
+//! draft model that rested has to read all that was committed meanwhile, by all sequences at once, so to begin to draft may
+//! cost more than a whole epoch makes: what it cost is measured, and a share of all tokens is saved up for it.
 
 mod belief;
 mod load;
@@ -16,19 +14,19 @@ mod load;
 use belief::{Belief, Estimate};
 use load::Load;
 
-use crate::rate::Sums;
+use crate::rate::{Rate, Sums};
 use crate::split_mix::SplitMix64;
 
-/// Rounds of each open sequence that make an epoch, and rounds that do so at the least. Fewer measure more the passage from
-/// one way to the other, in which some draft and some rest; more put off what has to be found out, and texts end.
+/// Rounds of each open sequence that make an epoch, and the sequences that it is long enough for at the least. Fewer measure
+/// more the passage from one way to the other, in which some draft and some rest; more put off what has to be found out,
+/// and texts end.
 const EPOCH_ROUNDS: usize = 4;
-const EPOCH_ROUNDS_MIN: usize = 16;
 
-/// What drafting is hoped to make of plain decoding before it was measured anywhere, one standard error above 1: who never
+/// What drafting is hoped to make of plain decoding before it was measured anywhere, a standard error above 1: who never
 /// tries never knows.
 const HOPE: f64 = 1.3;
 
-/// Standard error of what was measured at another load, as a share of it, for each bucket between: less is too sure of
+/// Standard error of what is believed at another load, as a share of it, for each bucket between: less is too sure of
 /// neighbours, more tries again at every load.
 const BUCKET_SPREAD: f64 = 0.1;
 
@@ -64,7 +62,8 @@ pub struct GateRound {
     pub changed: bool,
     /// Tokens committed.
     pub tokens: usize,
-    /// Time since the sequence's round before it, or since it began, in milliseconds.
+    /// Time since the sequence's round before it, or since it began, in milliseconds, without what the target spent on
+    /// prompts: it reads those whoever drafts.
     pub ms: f64,
     /// Sequences that the verifier had open.
     pub open: usize,
@@ -77,35 +76,28 @@ pub struct Gate {
     epoch: Epoch,
     /// Epochs that have ended.
     epochs: u64,
-    /// Open sequences over the last rounds; none before the first.
+    /// Sequences of this drafter that are there now.
+    members: usize,
+    /// Sequences that the verifier had open over the last rounds; none before the first.
     open: Option<f64>,
-    /// The epoch before, where it measured something.
-    last: Option<Measured>,
-    /// Tokens that may be lost by trying to draft; below 0 it is not tried.
+    /// Tokens that may be lost by beginning to draft; below 0 it is not tried.
     savings: f64,
-    /// What drafting is believed to make of plain decoding at each load where it was tried, by bucket.
+    /// What is believed at each load where plain decoding was measured, by bucket.
     known: Vec<(Load, Belief)>,
     random: SplitMix64,
 }
 
-/// What an epoch found.
-#[derive(Debug, Clone, Copy)]
-struct Measured {
-    drafted: bool,
-    load: Load,
-    /// Tokens a millisecond of all open sequences together, and of each.
-    rate: Estimate,
-    of_each: f64,
-}
-
 /// What was measured in the present epoch.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Epoch {
-    /// Rounds that are still left out, as sequences change over: half an epoch's, until the last one has come round.
+    /// The load that its mode was chosen for.
+    chosen_for: Load,
+    /// Rounds that are still left out, as sequences change over: half an epoch's, until the last one has come round. None
+    /// before the first round told how many that are.
     changing: Option<usize>,
     /// Tokens a millisecond that each sequence made by plain decoding in the epoch before, if that was given up for this one.
     given_up: Option<f64>,
-    /// Tokens fewer than that would have made since.
+    /// Tokens that rounds which were left out made fewer than that would have.
     cost: f64,
     rounds: usize,
     open: usize,
@@ -113,16 +105,36 @@ struct Epoch {
 }
 
 impl Epoch {
+    fn new(chosen_for: Load, changing: Option<usize>) -> Self {
+        Self { chosen_for, changing, given_up: None, cost: 0.0, rounds: 0, open: 0, sums: Sums::default() }
+    }
+
+    /// Measures a round.
+    fn measure(&mut self, round: &GateRound, open: usize) {
+        self.rounds += 1;
+        self.open += open;
+        self.sums.add(round.tokens as f64, round.ms);
+    }
+
+    /// Leaves a round out of what is measured. To begin to draft costs what plain decoding would have made in its time, less
+    /// what it did make: also that of a sequence that has not begun yet, but waits beside the others.
+    fn leave_out(&mut self, round: &GateRound) {
+        self.cost += self.given_up.map_or(0.0, |rate| rate * round.ms - round.tokens as f64);
+    }
+
+    /// The load that it was measured at.
+    fn load(&self) -> Load {
+        Load::of(self.mean_open())
+    }
+
     /// Open sequences on average.
     fn mean_open(&self) -> f64 {
         self.open as f64 / self.rounds.max(1) as f64
     }
 
-    /// What it found, if it was long enough.
-    fn measured(&self, drafted: bool, load: Load) -> Option<Measured> {
-        let (of_each, open) = (self.sums.rate(EPOCH_ROUNDS as f64)?, self.mean_open());
-        let rate = Estimate { value: of_each.value * open, error: of_each.error * open };
-        Some(Measured { drafted, load, rate, of_each: of_each.value })
+    /// Tokens a millisecond of each sequence, if it was long enough.
+    fn of_each(&self) -> Option<Rate> {
+        self.sums.rate(EPOCH_ROUNDS as f64)
     }
 }
 
@@ -130,9 +142,9 @@ impl Gate {
     /// Knows nothing yet; `seed` decides the draws.
     pub fn new(seed: u64) -> Self {
         let random = SplitMix64::new(seed);
-        let epoch = Epoch::default();
+        let epoch = Epoch::new(Load::of(1.0), None);
         let (mode, known) = (Mode::Measure, Vec::new());
-        Self { mode, epoch, epochs: 0, open: None, last: None, savings: 0.0, known, random }
+        Self { mode, epoch, epochs: 0, members: 0, open: None, savings: 0.0, known, random }
     }
 
     /// What the present epoch is for.
@@ -140,38 +152,47 @@ impl Gate {
         self.mode
     }
 
-    /// Takes a round into account. One of another kind than the present epoch's is left out: some still rest, or draft,
+    /// A sequence of this drafter begins. Where many begin at once, what was decided for few does not hold until they tell
+    /// of their first rounds: by then each prompt would have been read in vain.
+    pub fn enter(&mut self) {
+        self.members += 1;
+        let now = Load::of(self.members as f64);
+        if now > self.epoch.chosen_for && now.is_far_from(self.epoch.chosen_for) {
+            self.open = Some(self.members as f64);
+            self.end_epoch(now);
+            // The target reads their prompts now, which says nothing of either way.
+            self.epoch.changing = None;
+        }
+    }
+
+    /// A sequence of this drafter has ended.
+    pub fn leave(&mut self) {
+        self.members = self.members.saturating_sub(1);
+    }
+
+    /// Takes a round into account. One of another kind than the present epoch's is not measured: some still rest, or draft,
     /// when others have begun to do otherwise.
     pub fn observe(&mut self, round: &GateRound) {
         if round.ms.is_nan() {
             return;
         }
-        self.save(round);
+        self.savings += EXPLORE * round.tokens as f64;
         if round.changed || round.drafted != self.mode.drafts() {
-            return;
+            return self.epoch.leave_out(round);
         }
-        let (open, lately) = (round.open.max(1), self.follow(round.open.max(1)));
+        let open = round.open.max(1);
+        let lately = self.follow(open);
         let changing = self.epoch.changing.get_or_insert(EPOCH_ROUNDS / 2 * open);
         if *changing > 0 {
             *changing -= 1;
-            return;
+            return self.epoch.leave_out(round);
         }
-        self.epoch.rounds += 1;
-        self.epoch.open += open;
-        self.epoch.sums.add(round.tokens as f64, round.ms);
-        let load = Load::of(self.epoch.mean_open());
+        self.epoch.measure(round, open);
+        let long_enough = self.epoch.rounds >= EPOCH_ROUNDS * open.max(EPOCH_ROUNDS);
         // Among twice as many sequences, or half as many, what was decided for others does not hold.
-        if self.epoch.rounds >= EPOCH_ROUNDS_MIN.max(EPOCH_ROUNDS * open) || load.is_far_from(lately) {
-            self.end_epoch(lately, load);
+        if long_enough || self.epoch.load().is_far_from(lately) {
+            self.end_epoch(lately);
         }
-    }
-
-    /// A share of all tokens is saved; to begin to draft costs what plain decoding would have made in the time of a round,
-    /// less what the round did make: also of those who have not begun yet, but wait beside the others.
-    fn save(&mut self, round: &GateRound) {
-        let tokens = round.tokens as f64;
-        self.savings += EXPLORE * tokens;
-        self.epoch.cost += self.epoch.given_up.map_or(0.0, |rate| rate * round.ms - tokens);
     }
 
     /// The load lately: where one sequence follows another there is one more or one less for a moment.
@@ -182,48 +203,52 @@ impl Gate {
         Load::of(lately)
     }
 
-    /// Takes what an epoch at the load `load` found, and begins another at the load `now`.
-    fn end_epoch(&mut self, now: Load, load: Load) {
+    /// Takes into account what an epoch found, and begins another at the load `now`.
+    fn end_epoch(&mut self, now: Load) {
         self.epochs += 1;
-        // What was gained is no leave to lose it again.
-        self.savings -= self.epoch.cost.max(0.0);
-        let drafted = self.mode.drafts();
-        let before = self.last.take();
-        self.last = self.epoch.measured(drafted, load);
-        if let (Some(before), Some(last)) = (before, self.last)
-            && before.load == load
-            && before.drafted != drafted
-        {
-            let [plain, draft] = if drafted { [before, last] } else { [last, before] };
-            self.learn(load, draft.rate.over(plain.rate));
-        }
+        let (drafted, load, of_each) = (self.mode.drafts(), self.epoch.load(), self.epoch.of_each());
+        let believed = of_each.map_or(1.0, |of_each| {
+            let open = self.epoch.mean_open();
+            self.learn(drafted, load, Rate { value: open * of_each.value, error: open * of_each.error })
+        });
+        // What was gained is no leave to lose it again; what is not believed was not the price of drafting either.
+        self.savings -= believed * self.epoch.cost.max(0.0);
         self.mode = self.choose(now);
         let changes = self.mode.drafts() != drafted;
-        let begins = changes && self.mode.drafts();
-        let given_up = self.last.filter(|_| begins).map(|last| last.of_each);
-        self.epoch = Epoch { changing: (!changes).then_some(0), given_up, ..Epoch::default() };
+        self.epoch = Epoch::new(now, (!changes).then_some(0));
+        if changes && !drafted && now == load {
+            self.epoch.given_up = of_each.map(|of_each| of_each.value);
+        }
     }
 
-    /// Takes into account what drafting made of plain decoding at a load.
-    fn learn(&mut self, load: Load, ratio: Estimate) {
-        let epoch = self.epochs;
-        match self.known.iter_mut().find(|(known, _)| *known == load) {
-            Some((_, belief)) => belief.update(ratio, epoch),
-            None => {
-                let mut belief = Belief::new(self.supposed(load), epoch);
-                belief.update(ratio, epoch);
-                self.known.push((load, belief));
+    /// Takes into account what all made together in an epoch at a load. Gives the share of it that is believed.
+    fn learn(&mut self, drafted: bool, load: Load, rate: Rate) -> f64 {
+        let (measured, supposed, epoch) = (Estimate::log_of(rate), self.supposed(load), self.epochs);
+        let Some((_, belief)) = self.known.iter_mut().find(|(known, _)| *known == load) else {
+            // What drafting makes says nothing beside nothing.
+            if !drafted {
+                self.known.push((load, Belief::new(measured, epoch)));
             }
+            return 1.0;
+        };
+        if drafted && !belief.is_tried() {
+            belief.suppose(supposed);
         }
+        belief.update(drafted, measured, epoch)
     }
 
     /// Draws what to do next.
     fn choose(&mut self, load: Load) -> Mode {
-        let ratio = self.supposed(load);
-        let drawn = self.draw(ratio);
-        let pays = ratio.value > 1.0;
+        // Drafting can be compared only where plain decoding was measured, and is believed in only near where it was tried.
+        let of_use = |(known, belief): &(Load, Belief)| *known == load || belief.is_tried() && !known.is_far_from(load);
+        if !self.known.iter().any(of_use) {
+            return Mode::Measure;
+        }
+        let gain = self.supposed(load);
+        let drawn = self.draw(gain);
+        let pays = gain.value > 0.0;
         // To measure plain decoding costs little: who rested for an epoch has little to read.
-        let drafts = drawn > 1.0 && (pays || self.savings >= 0.0);
+        let drafts = drawn > 0.0 && (pays || self.savings >= 0.0);
         match (drafts, pays) {
             (true, true) => Mode::Draft,
             (true, false) => Mode::Try,
@@ -232,14 +257,15 @@ impl Gate {
         }
     }
 
-    /// What drafting is supposed to make of plain decoding at a load: what was found at the nearest one, or what is hoped
-    /// for where it was never tried.
+    /// What drafting is supposed to gain at a load, as a logarithm: what is believed at the nearest one where it was tried,
+    /// or what is hoped for if there is none.
     fn supposed(&self, load: Load) -> Estimate {
-        let hoped = HOPE - 1.0;
-        let nearest = self.known.iter().min_by_key(|(known, _)| known.distance(load));
-        nearest.map_or(Estimate { value: HOPE, error: hoped }, |(known, belief)| {
+        let hoped = libm::log(HOPE);
+        let tried = self.known.iter().filter(|(_, belief)| belief.is_tried());
+        let nearest = tried.min_by_key(|(known, _)| known.distance(load));
+        nearest.map_or(Estimate { value: hoped, error: hoped }, |(known, belief)| {
             let off = BUCKET_SPREAD * f64::from(known.distance(load));
-            belief.at(self.epochs).less_sure(off.min(hoped))
+            belief.gain_at(self.epochs).less_sure(off.min(hoped))
         })
     }
 

@@ -174,6 +174,7 @@ impl ToySequence {
             compute: Duration::from_micros(10),
             queue: Duration::ZERO,
             load: PassLoad::default(),
+            prompts: Duration::ZERO,
             states: None,
         }
     }
