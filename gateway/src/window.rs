@@ -12,8 +12,8 @@ const MIN: usize = 4;
 /// What a client that keeps up comes to.
 pub(crate) const MAX: usize = 16;
 
-/// Grants are sent when so large a part of the window is free, not one by one.
-const BATCH_SHARE: usize = 4;
+/// Grants are sent when half of the window is free, not one by one: each is a message beside the tokens'.
+const BATCH_SHARE: usize = 2;
 
 /// A reader that comes back after so short a while has not been away.
 const PAUSE_MIN: Duration = Duration::from_millis(20);

@@ -26,9 +26,9 @@ pub const EVENTS_MAX: usize = 8;
 /// rest.
 const CREDIT: Duration = Duration::from_millis(20);
 
-/// Tokens of credit: before a round of plain decoding was measured, at the least, and at the most.
-const CREDIT_FIRST: usize = 4;
-const CREDIT_MIN: usize = 2;
+/// Tokens of credit at the least, and before a round of plain decoding was measured, so that new credit is not a message
+/// beside each token; and at the most.
+const CREDIT_MIN: usize = 4;
 const CREDIT_MAX: usize = 16;
 
 /// Runs one sequence: a proposer, a verifier, and what is committed so far.
@@ -143,7 +143,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
     /// Tokens that a sequence at rest has credit for.
     fn credit(&self) -> usize {
         let tokens = |plain: Duration| CREDIT.as_nanos().div_ceil(plain.as_nanos().max(1)) as usize;
-        self.plain.map_or(CREDIT_FIRST, |plain| tokens(plain).clamp(CREDIT_MIN, CREDIT_MAX))
+        self.plain.map_or(0, tokens).clamp(CREDIT_MIN, CREDIT_MAX)
     }
 
     async fn give_credit(&mut self, tokens: usize, states_later: bool) -> Result<(), Fault> {
