@@ -19,9 +19,10 @@ impl PromptTime {
 
     /// A pass of so many `rows`, of which so many were of `prompts`, took so long.
     pub(super) fn add(&mut self, rows: usize, prompts: usize, took: Duration) {
-        let decided = rows.saturating_sub(prompts);
-        let without =
-            if decided == 0 { 0.0 } else { self.costs.at(decided) / self.costs.at(rows).max(f64::MIN_POSITIVE) };
+        let without = match rows.saturating_sub(prompts) {
+            0 => 0.0,
+            decided => self.costs.at(decided) / self.costs.at(rows).max(f64::MIN_POSITIVE),
+        };
         if prompts > 0 {
             self.spent += took.mul_f64((1.0 - without).clamp(0.0, 1.0));
         }

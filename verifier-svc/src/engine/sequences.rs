@@ -78,7 +78,7 @@ impl Sequences {
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Sequence)> {
-        self.open.iter_mut().map(|(key, sequence)| (*key, sequence))
+        self.with_prompt_time().0
     }
 
     /// All of them, oldest first, and the time that was spent on their prompts.
@@ -96,8 +96,7 @@ impl Sequences {
         match self.admit(&opening.open) {
             Ok(memory) => {
                 let opened = VerifierEvent::Opened { reused_prefix: memory.cache.committed() };
-                let mut sequence = Sequence::new(opening, memory, self.decoder.config());
-                sequence.prompts_told = self.prompts.spent();
+                let sequence = Sequence::new(opening, memory, self.decoder.config(), self.prompts.spent());
                 sequence.reply(Ok(opened));
                 self.open.insert(key, sequence);
             }
@@ -187,7 +186,7 @@ struct Tapped {
 }
 
 impl Sequence {
-    fn new(opening: Opening, memory: Memory, model: &ModelConfig) -> Self {
+    fn new(opening: Opening, memory: Memory, model: &ModelConfig, prompts_told: Duration) -> Self {
         let Opening { open, replies, slot } = opening;
         let Memory { cache, tapped } = memory;
         let spec = open.sequence;
@@ -205,7 +204,7 @@ impl Sequence {
             submitted: VecDeque::new(),
             answered: Instant::now(),
             returns: None,
-            prompts_told: Duration::ZERO,
+            prompts_told,
             has_decided: false,
             replies,
             slot: Some(slot),
