@@ -51,16 +51,18 @@ impl Sums {
         (self.effective_rounds() >= rounds_min).then(|| self.ms / self.rounds)
     }
 
-    /// Tokens over time, with the normal approximation of a ratio's error: the spread of what rounds commit beyond what
-    /// their time would let expect. None of fewer than so many rounds.
+    /// Tokens over time, with the error of a ratio: the spread of what rounds commit beyond what their time would let
+    /// expect. That of few rounds is itself unsure, so the error is the standard deviation of Student's distribution with
+    /// a freedom less than there are rounds. None of fewer than so many rounds, nor of 3, which have none.
     pub(crate) fn rate(&self, rounds_min: f64) -> Option<Rate> {
-        if self.effective_rounds() < rounds_min || self.ms <= 0.0 {
+        let rounds = self.effective_rounds();
+        if rounds < rounds_min || rounds <= 3.0 || self.ms <= 0.0 {
             return None;
         }
         let value = self.tokens / self.ms;
         let spread = self.tokens_tokens - 2.0 * value * self.tokens_ms + value * value * self.ms_ms;
         // Sums of equal rounds may cancel to a little less than 0.
-        Some(Rate { value, error: spread.max(0.0).sqrt() / self.ms })
+        Some(Rate { value, error: (spread.max(0.0) * rounds / (rounds - 3.0)).sqrt() / self.ms })
     }
 }
 
@@ -76,10 +78,11 @@ mod tests {
             (0..rounds).for_each(|i| sums.add([1.0, 3.0][i % 2], 10.0));
             sums.rate(2.0).unwrap()
         };
-        // Tokens deviate by 1 from their mean of 2: the error of their mean over n rounds is 1 / sqrt(n).
-        let (few, many) = (sums(100), sums(400));
-        assert!((few.value - 0.2).abs() < 1e-12 && (many.value - 0.2).abs() < 1e-12);
-        assert!((few.error - 0.01).abs() < 1e-12 && (many.error - 0.005).abs() < 1e-12);
+        // Tokens deviate by 1 from their mean of 2: the error of their mean over n rounds is 1 / sqrt(n - 3).
+        let (few, many) = (sums(103), sums(403));
+        assert!((few.value - 0.2).abs() < 1e-3 && (many.value - 0.2).abs() < 1e-3);
+        assert!((few.error - 0.01).abs() < 1e-5 && (many.error - 0.005).abs() < 1e-5);
+        assert!(sums(4).error > 0.09);
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub(super) struct Belief {
     covariance: f64,
     /// Whether drafting was measured.
     tried: bool,
+    /// Epochs in which it was, without a surprise.
+    looks: u32,
     /// The epoch that all this is of.
     epoch: u64,
 }
@@ -59,7 +61,16 @@ impl Belief {
     /// After plain decoding was measured in `epoch`; of drafting nothing is known.
     pub(super) fn new(plain: Estimate, epoch: u64) -> Self {
         let pace_variance = plain.variance();
-        Self { pace: plain.value, gain: 0.0, pace_variance, gain_variance: 0.0, covariance: 0.0, tried: false, epoch }
+        Self {
+            pace: plain.value,
+            gain: 0.0,
+            pace_variance,
+            gain_variance: 0.0,
+            covariance: 0.0,
+            tried: false,
+            looks: 0,
+            epoch,
+        }
     }
 
     /// Whether drafting was measured, so that something is known of its gain.
@@ -67,14 +78,19 @@ impl Belief {
         self.tried
     }
 
+    /// Epochs in which drafting was measured without a surprise.
+    pub(super) fn looks(&self) -> u32 {
+        self.looks
+    }
+
     /// Takes into account what drafting is `supposed` to gain, where it was not measured yet.
     pub(super) fn suppose(&mut self, supposed: Estimate) {
         (self.gain, self.gain_variance, self.tried) = (supposed.value, supposed.variance(), true);
     }
 
-    /// Takes into account the rate, as a logarithm, that was `measured` in `epoch`. Gives the share of it that is believed:
-    /// 1 where it does not surprise.
-    pub(super) fn update(&mut self, drafted: bool, measured: Estimate, epoch: u64) -> f64 {
+    /// Takes into account the rate, as a logarithm, that was `measured` in `epoch`. If that surprises, it gives how many
+    /// times the rate is that is believed nevertheless.
+    pub(super) fn update(&mut self, drafted: bool, measured: Estimate, epoch: u64) -> Option<f64> {
         self.drift_until(epoch);
         // 1 where the gain is part of what was measured.
         let share = if drafted { 1.0 } else { 0.0 };
@@ -89,7 +105,11 @@ impl Belief {
         self.pace_variance += surprise - with_pace * with_pace / variance;
         self.gain_variance += share * surprise - with_gain * with_gain / variance;
         self.covariance -= with_pace * with_gain / variance;
-        expected / variance
+        if surprise > 0.0 {
+            return Some(libm::exp(self.pace + share * self.gain - measured.value));
+        }
+        self.looks = self.looks.saturating_add(u32::from(drafted));
+        None
     }
 
     /// What drafting is believed to gain in `epoch`, as a logarithm: the longer it was not measured, the less sure.
@@ -154,7 +174,7 @@ mod tests {
     #[test]
     fn of_epochs_of_one_kind_alone_nothing_is_learned_for_long() {
         let mut belief = hoped();
-        (1..100).for_each(|epoch| assert!(belief.update(false, rate(1.0), epoch) == 1.0));
+        (1..100).for_each(|epoch| assert!(belief.update(false, rate(1.0), epoch).is_none()));
         assert!((belief.gain_at(100).value - 0.26).abs() < 1e-9 && belief.gain_at(100).error > 0.26);
     }
 
@@ -163,7 +183,7 @@ mod tests {
         let mut belief = hoped();
         alternate(&mut belief, 1..9, 1.4);
         let before = belief.gain_at(10);
-        assert!(belief.update(true, rate(0.2), 10) < 0.5);
+        assert!(belief.update(true, rate(0.2), 10).is_some_and(|times| times > 4.0));
         let after = belief.gain_at(10);
         assert!(before.value - after.value < 0.15 && after.error > 3.0 * before.error, "{before:?} {after:?}");
     }

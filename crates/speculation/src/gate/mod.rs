@@ -19,7 +19,7 @@ use crate::split_mix::SplitMix64;
 
 /// Rounds of each open sequence that make an epoch, and the sequences that it is long enough for at the least. Fewer measure
 /// more the passage from one way to the other, in which some draft and some rest; more put off what has to be found out,
-/// and texts end.
+/// and texts end. The first looks at drafting are shorter: what loses by far is seen in few rounds.
 const EPOCH_ROUNDS: usize = 4;
 
 /// What drafting is hoped to make of plain decoding before it was measured anywhere, a standard error above 1: who never
@@ -97,16 +97,30 @@ struct Epoch {
     changing: Option<usize>,
     /// Tokens a millisecond that each sequence made by plain decoding in the epoch before, if that was given up for this one.
     given_up: Option<f64>,
-    /// Tokens that rounds which were left out made fewer than that would have.
-    cost: f64,
+    left_out: LeftOut,
     rounds: usize,
     open: usize,
     sums: Sums,
 }
 
+/// Rounds that were not measured.
+#[derive(Debug, Clone, Copy, Default)]
+struct LeftOut {
+    tokens: f64,
+    ms: f64,
+}
+
 impl Epoch {
     fn new(chosen_for: Load, changing: Option<usize>) -> Self {
-        Self { chosen_for, changing, given_up: None, cost: 0.0, rounds: 0, open: 0, sums: Sums::default() }
+        Self {
+            chosen_for,
+            changing,
+            given_up: None,
+            left_out: LeftOut::default(),
+            rounds: 0,
+            open: 0,
+            sums: Sums::default(),
+        }
     }
 
     /// Measures a round.
@@ -116,10 +130,17 @@ impl Epoch {
         self.sums.add(round.tokens as f64, round.ms);
     }
 
-    /// Leaves a round out of what is measured. To begin to draft costs what plain decoding would have made in its time, less
-    /// what it did make: also that of a sequence that has not begun yet, but waits beside the others.
+    /// Leaves a round out of what is measured: also that of a sequence that has not begun yet, but waits beside the others.
     fn leave_out(&mut self, round: &GateRound) {
-        self.cost += self.given_up.map_or(0.0, |rate| rate * round.ms - round.tokens as f64);
+        self.left_out.tokens += round.tokens as f64;
+        self.left_out.ms += round.ms;
+    }
+
+    /// Tokens that it cost to begin to draft: what plain decoding would have made meanwhile, less what was made. All took
+    /// `too_long` times as long as is believed.
+    fn cost(&self, too_long: f64) -> f64 {
+        let LeftOut { tokens, ms } = self.left_out;
+        self.given_up.map_or(0.0, |rate| (rate * ms / too_long - tokens).max(0.0))
     }
 
     /// The load that it was measured at.
@@ -188,11 +209,19 @@ impl Gate {
             return self.epoch.leave_out(round);
         }
         self.epoch.measure(round, open);
-        let long_enough = self.epoch.rounds >= EPOCH_ROUNDS * open.max(EPOCH_ROUNDS);
+        let long_enough = self.epoch.rounds >= EPOCH_ROUNDS * open.max(self.sequences_min());
         // Among twice as many sequences, or half as many, what was decided for others does not hold.
         if long_enough || self.epoch.load().is_far_from(lately) {
             self.end_epoch(lately);
         }
+    }
+
+    /// Sequences that the present epoch is long enough for at the least: the first look at drafting is of 4 rounds, each
+    /// next one twice as long, unless it surprised.
+    fn sequences_min(&self) -> usize {
+        let known = self.known.iter().find(|(known, _)| *known == self.epoch.chosen_for);
+        let looks = known.map_or(0, |(_, belief)| belief.looks());
+        if self.mode.drafts() { EPOCH_ROUNDS.min(2_usize.saturating_pow(looks)) } else { EPOCH_ROUNDS }
     }
 
     /// The load lately: where one sequence follows another there is one more or one less for a moment.
@@ -207,13 +236,13 @@ impl Gate {
     fn end_epoch(&mut self, now: Load) {
         self.epochs += 1;
         let (drafted, load, of_each) = (self.mode.drafts(), self.epoch.load(), self.epoch.of_each());
-        let believed = of_each.map_or(1.0, |of_each| {
+        let surprise = of_each.and_then(|of_each| {
             let open = self.epoch.mean_open();
             self.learn(drafted, load, Rate { value: open * of_each.value, error: open * of_each.error })
         });
-        // What was gained is no leave to lose it again; what is not believed was not the price of drafting either.
-        self.savings -= believed * self.epoch.cost.max(0.0);
-        self.mode = self.choose(now);
+        // What is not believed was not the price of drafting either.
+        self.savings -= self.epoch.cost(surprise.unwrap_or(1.0));
+        self.mode = self.choose(now, surprise.is_some());
         let changes = self.mode.drafts() != drafted;
         self.epoch = Epoch::new(now, (!changes).then_some(0));
         if changes && !drafted && now == load {
@@ -221,15 +250,16 @@ impl Gate {
         }
     }
 
-    /// Takes into account what all made together in an epoch at a load. Gives the share of it that is believed.
-    fn learn(&mut self, drafted: bool, load: Load, rate: Rate) -> f64 {
+    /// Takes into account what all made together in an epoch at a load. If that surprises, it gives how many times the
+    /// rate is that is believed nevertheless.
+    fn learn(&mut self, drafted: bool, load: Load, rate: Rate) -> Option<f64> {
         let (measured, supposed, epoch) = (Estimate::log_of(rate), self.supposed(load), self.epochs);
         let Some((_, belief)) = self.known.iter_mut().find(|(known, _)| *known == load) else {
             // What drafting makes says nothing beside nothing.
             if !drafted {
                 self.known.push((load, Belief::new(measured, epoch)));
             }
-            return 1.0;
+            return None;
         };
         if drafted && !belief.is_tried() {
             belief.suppose(supposed);
@@ -237,8 +267,9 @@ impl Gate {
         belief.update(drafted, measured, epoch)
     }
 
-    /// Draws what to do next.
-    fn choose(&mut self, load: Load) -> Mode {
+    /// Draws what to do next. After a surprise plain decoding is measured again, whatever way it was about: it costs little,
+    /// and to draft upon a spoilt measure of it may cost half of all.
+    fn choose(&mut self, load: Load, surprised: bool) -> Mode {
         // Drafting can be compared only where plain decoding was measured, and is believed in only near where it was tried.
         let of_use = |(known, belief): &(Load, Belief)| *known == load || belief.is_tried() && !known.is_far_from(load);
         if !self.known.iter().any(of_use) {
@@ -248,7 +279,7 @@ impl Gate {
         let drawn = self.draw(gain);
         let pays = gain.value > 0.0;
         // To measure plain decoding costs little: who rested for an epoch has little to read.
-        let drafts = drawn > 0.0 && (pays || self.savings >= 0.0);
+        let drafts = !surprised && drawn > 0.0 && (pays || self.savings >= 0.0);
         match (drafts, pays) {
             (true, true) => Mode::Draft,
             (true, false) => Mode::Try,
