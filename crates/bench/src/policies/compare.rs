@@ -176,7 +176,7 @@ mod tests {
         let long = "word ".repeat(4000);
         let groups =
             [group("short", &["What is 2 + 3?", "How old is Ann?"]), group("long", &[&long, "What is 7 - 5?"])];
-        let arms = vec![arm("small-2", "constant,k=2"), arm("absent", "svip"), arm("ngram", "svip")];
+        let arms = vec![arm("small-2", "constant,k=2,gate=off"), arm("absent", "svip"), arm("ngram", "svip")];
         let heard = RefCell::new(Vec::new());
         let compared = bench.compare(arms, &groups, |done, all| heard.borrow_mut().push((done, all))).await.unwrap();
         running.stop().await.unwrap();
