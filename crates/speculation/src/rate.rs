@@ -53,7 +53,8 @@ impl Sums {
 
     /// Tokens over time, with the error of a ratio: the spread of what rounds commit beyond what their time would let
     /// expect. That of few rounds is itself unsure, so the error is the standard deviation of Student's distribution with
-    /// a freedom less than there are rounds. None of fewer than so many rounds, nor of 3, which have none.
+    /// one degree of freedom less than there are rounds; for 3 rounds it is infinite. None of those, nor of fewer than asked
+    /// for.
     pub(crate) fn rate(&self, rounds_min: f64) -> Option<Rate> {
         let rounds = self.effective_rounds();
         if rounds < rounds_min || rounds <= 3.0 || self.ms <= 0.0 {
