@@ -16,7 +16,7 @@ mod tiles;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use crate::kernels::Kernels;
+use crate::kernels::{Kernels, LANES};
 use crate::kv_cache::{BLOCK, Beside, KvFormat, LayerCache, Run};
 use floats::FloatProducts;
 use products::{Located, Products, Summed, Weights};
@@ -79,19 +79,35 @@ thread_local! {
 #[derive(Default)]
 struct Scratch {
     gathered: Vec<f32>,
-    scores: Vec<f32>,
+    scores: Vectors,
     totals: Vec<f32>,
-    sums: Vec<f32>,
+    sums: Vectors,
     located: Vec<Located>,
     floats: FloatProducts,
     tiles: TileProducts,
 }
 
-/// Clears `buffer` and makes it `len` zeros.
-fn zeros(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
-    buffer.clear();
-    buffer.resize(len, 0.0);
-    buffer
+/// Numbers whose rows begin where what processors hand to each other does, if they are whole vectors long: a tile is
+/// stored twice as fast then.
+#[derive(Default)]
+struct Vectors(Vec<Vector>);
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Vector([f32; LANES]);
+
+impl Vectors {
+    /// Makes them `len` zeros, a whole number of vectors.
+    fn zeros(&mut self, len: usize) -> &mut [f32] {
+        self.0.clear();
+        self.0.resize(len.div_ceil(LANES), Vector([0.0; LANES]));
+        self.as_mut_slice()
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [f32] {
+        // SAFETY: vectors are numbers side by side.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * LANES) }
+    }
 }
 
 impl Task<'_> {
@@ -112,9 +128,9 @@ impl Task<'_> {
 /// Queries side by side, their scores or weights, the sums of these, those of values, and where a row's positions lie.
 struct Buffers<'a> {
     gathered: &'a mut Vec<f32>,
-    scores: &'a mut Vec<f32>,
+    scores: &'a mut Vectors,
     totals: &'a mut Vec<f32>,
-    sums: &'a mut Vec<f32>,
+    sums: &'a mut Vectors,
     located: &'a mut Vec<Located>,
 }
 
@@ -145,12 +161,14 @@ impl<'a> Heads<'a> {
     ) {
         let (dim, group, sum_stride) = (self.shape.head_dim, self.shape.group(), P::sum_stride(self.shape.head_dim));
         products.take(self.kernels, self.gather(buffers.gathered), dim);
-        zeros(buffers.sums, self.count() * sum_stride);
-        let scores = zeros(buffers.scores, self.count() * self.stride);
+        buffers.sums.zeros(self.count() * sum_stride);
+        let scores = buffers.scores.zeros(self.count() * self.stride);
         self.score(products, scores);
         self.weigh(scores, buffers.totals);
         self.sum(products, buffers);
-        for (q, (sum, total)) in buffers.sums.chunks_exact_mut(sum_stride).zip(&*buffers.totals).enumerate() {
+        for (q, (sum, total)) in
+            buffers.sums.as_mut_slice().chunks_exact_mut(sum_stride).zip(&*buffers.totals).enumerate()
+        {
             let mean = &mut sum[..dim];
             self.kernels.scale(mean, 1.0 / total);
             emit(q / group, self.task.kv_head * group + q % group, mean);
@@ -266,7 +284,8 @@ impl<'a> Heads<'a> {
     fn sum<P: Products>(&self, products: &mut P, buffers: &mut Buffers<'_>) {
         let Context { cache, beside, .. } = *self.task.context;
         let (group, from) = (self.shape.group(), self.first_block() * BLOCK);
-        let Buffers { scores: weights, sums, located, .. } = buffers;
+        let Buffers { scores, sums, located, .. } = buffers;
+        let (weights, sums) = (scores.as_mut_slice(), sums.as_mut_slice());
         let sum_stride = P::sum_stride(self.shape.head_dim);
         let mut add =
             |cache, weights_at: usize, located: &[Located], positions: Range<usize>, queries: Range<usize>| {

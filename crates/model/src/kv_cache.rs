@@ -38,7 +38,7 @@ pub(crate) use format::KvFormat;
 pub(crate) use layout::Head;
 pub use ledger::BlockCounts;
 pub(crate) use memory::{KvPlace, LayerCache};
-pub(crate) use tiles::{GROUPS, Gathered, Tiles};
+pub(crate) use tiles::{GROUPS, Tiles};
 
 use block::BlockRow;
 use ledger::{Lease, Ledger};

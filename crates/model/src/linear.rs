@@ -62,12 +62,13 @@ impl Linear {
             Panels::Q8(_) | Panels::Q4(_) => rounded.keep_int8(pool, kernels, unrounded),
         }
         let input = Input { x, rounded, rows, from: 0 };
+        let rows_at_once = self.rows_at_once();
         pool.run(self.outputs.div_ceil(PANEL) - skipped, &|panel| {
             let panel = panel + skipped;
             let first = panel * PANEL;
             let width = PANEL.min(self.outputs - first);
-            for from in (0..rows).step_by(ROWS_AT_ONCE) {
-                let count = ROWS_AT_ONCE.min(rows - from);
+            for from in (0..rows).step_by(rows_at_once) {
+                let count = rows_at_once.min(rows - from);
                 with_zeros(count * PANEL, |acc| {
                     self.panel(kernels, panel, Input { from, ..input }, acc);
                     for (r, values) in acc.chunks_exact(PANEL).enumerate() {
@@ -76,6 +77,14 @@ impl Linear {
                 });
             }
         });
+    }
+
+    /// Rows that one task multiplies before it hands them on: a multiple of every register tile's height.
+    fn rows_at_once(&self) -> usize {
+        match self.panels {
+            Panels::Tiles(_) => ROWS_MAX,
+            _ => 48,
+        }
     }
 
     /// One panel times as many rows as `acc` has room for, into rows of [`PANEL`].
@@ -114,13 +123,17 @@ impl Linear {
     }
 }
 
-/// Rows that one task multiplies before it hands them on: a multiple of every register tile's height.
-const ROWS_AT_ONCE: usize = 48;
+/// Most rows that one task multiplies before it hands them on.
+const ROWS_MAX: usize = 64;
 
-/// Calls `body` with `len` zeros on the stack, at most [`ROWS_AT_ONCE`] rows of a panel; only those are cleared.
+/// Sums, whose vectors begin where what processors hand to each other does.
+#[repr(align(64))]
+struct Aligned([MaybeUninit<f32>; ROWS_MAX * PANEL]);
+
+/// Calls `body` with `len` zeros on the stack, at most [`ROWS_MAX`] rows of a panel; only those are cleared.
 fn with_zeros(len: usize, body: impl FnOnce(&mut [f32])) {
-    let mut acc = [MaybeUninit::<f32>::uninit(); ROWS_AT_ONCE * PANEL];
-    let acc = &mut acc[..len];
+    let mut acc = Aligned([MaybeUninit::<f32>::uninit(); ROWS_MAX * PANEL]);
+    let acc = &mut acc.0[..len];
     acc.fill(MaybeUninit::new(0.0));
     // SAFETY: all elements were just written.
     body(unsafe { acc.assume_init_mut() });

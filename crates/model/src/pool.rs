@@ -6,6 +6,7 @@
 //! for more than its own task; every task is computed whole by one thread, so results do not depend on who does it.
 
 use std::cell::UnsafeCell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -22,12 +23,20 @@ struct Region {
     tasks: usize,
 }
 
-#[repr(align(64))]
+impl Region {
+    /// The tasks of one of so many threads.
+    fn share(&self, thread: usize, threads: usize) -> Range<usize> {
+        thread * self.tasks / threads..(thread + 1) * self.tasks / threads
+    }
+}
+
+/// Alone in what processors hand to each other, and in what they fetch along with it.
+#[repr(align(128))]
 struct Line<T>(T);
 
 struct Shared {
-    /// Tasks of the present region that nobody has claimed. Claiming one gives the right to read `region`.
-    unclaimed: Line<AtomicUsize>,
+    /// For each thread the tasks of its share that nobody has claimed. Claiming one gives the right to read `region`.
+    unclaimed: Box<[Line<AtomicUsize>]>,
     /// Tasks of the present region that are done.
     finished: Line<AtomicUsize>,
     region: UnsafeCell<Option<Region>>,
@@ -43,43 +52,54 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 impl Shared {
-    /// Claims and runs one task; false if there was none.
-    fn run_one(&self) -> bool {
-        let claim = |n: usize| n.checked_sub(1);
-        let Ok(unclaimed) = self.unclaimed.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim) else {
-            return false;
-        };
-        // SAFETY: this thread holds a claimed task, so the region is open and `region` is not being written.
-        if let Some(region) = unsafe { *self.region.get() } {
-            // SAFETY: `Pool::run` keeps the closure alive until all tasks are finished.
-            let run = unsafe { &*region.run };
-            if catch_unwind(AssertUnwindSafe(|| run(region.tasks - unclaimed))).is_err() {
-                self.panicked.store(true, Ordering::Relaxed);
-            }
+    /// Runs what is unclaimed, the share of `thread` first; says whether there was anything.
+    fn run_some(&self, thread: usize) -> bool {
+        let threads = self.unclaimed.len();
+        let ran: usize = (thread..threads).chain(0..thread).map(|share| self.run_share(share)).sum();
+        // Told at once: until then the region is open.
+        if ran > 0 {
+            self.finished.0.fetch_add(ran, Ordering::Release);
         }
-        self.finished.0.fetch_add(1, Ordering::Release);
-        true
+        ran > 0
     }
 
-    fn help(&self) {
+    /// Runs what is unclaimed of a share; says how many tasks that was.
+    fn run_share(&self, share: usize) -> usize {
+        let claim = |n: usize| n.checked_sub(1);
+        let mut ran = 0;
+        while let Ok(left) = self.unclaimed[share].0.fetch_update(Ordering::AcqRel, Ordering::Acquire, claim) {
+            // SAFETY: this thread holds a claimed task, so the region is open and `region` is not being written.
+            if let Some(region) = unsafe { *self.region.get() } {
+                // SAFETY: `Pool::run` keeps the closure alive until all tasks are finished.
+                let run = unsafe { &*region.run };
+                let task = region.share(share, self.unclaimed.len()).end - left;
+                if catch_unwind(AssertUnwindSafe(|| run(task))).is_err() {
+                    self.panicked.store(true, Ordering::Relaxed);
+                }
+            }
+            ran += 1;
+        }
+        ran
+    }
+
+    fn help(&self, thread: usize) {
         let mut idle_since = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
-            if self.run_one() {
-                while self.run_one() {}
+            if self.unclaimed[thread].0.load(Ordering::Relaxed) > 0 && self.run_some(thread) {
                 idle_since = Instant::now();
             } else if idle_since.elapsed() < SPIN {
                 (0..32).for_each(|_| std::hint::spin_loop());
             } else {
-                self.park();
+                self.park(thread);
                 idle_since = Instant::now();
             }
         }
     }
 
-    fn park(&self) {
+    fn park(&self, thread: usize) {
         self.parked.fetch_add(1, Ordering::SeqCst);
         // Published after `parked` was seen as zero? Then this load sees the tasks.
-        if self.unclaimed.0.load(Ordering::SeqCst) == 0 && !self.stop.load(Ordering::SeqCst) {
+        if self.unclaimed[thread].0.load(Ordering::SeqCst) == 0 && !self.stop.load(Ordering::SeqCst) {
             thread::park();
         }
         self.parked.fetch_sub(1, Ordering::SeqCst);
@@ -96,7 +116,7 @@ impl Pool {
     /// A team of `threads` (at least one: the caller). A helper that the system refuses to start is done without.
     pub(crate) fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared {
-            unclaimed: Line(AtomicUsize::new(0)),
+            unclaimed: (0..threads.max(1)).map(|_| Line(AtomicUsize::new(0))).collect(),
             finished: Line(AtomicUsize::new(0)),
             region: UnsafeCell::new(None),
             parked: AtomicUsize::new(0),
@@ -105,7 +125,7 @@ impl Pool {
         });
         let start = |i| {
             let shared = shared.clone();
-            thread::Builder::new().name(format!("kernel-{i}")).spawn(move || shared.help()).ok()
+            thread::Builder::new().name(format!("kernel-{i}")).spawn(move || shared.help(i)).ok()
         };
         let helpers = (1..threads).filter_map(start).collect();
         Self { shared, helpers }
@@ -128,13 +148,18 @@ impl Pool {
         // SAFETY: only the lifetime changes; this function returns after the last use.
         let run: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(run) };
         self.shared.finished.0.store(0, Ordering::Relaxed);
+        let region = Region { run, tasks };
         // SAFETY: nothing is unclaimed and everything is finished, so nobody reads `region`.
-        unsafe { *self.shared.region.get() = Some(Region { run, tasks }) };
-        self.shared.unclaimed.0.store(tasks, Ordering::SeqCst);
+        unsafe { *self.shared.region.get() = Some(region) };
+        let threads = self.shared.unclaimed.len();
+        // The caller's own share last: the others begin meanwhile.
+        for (thread, unclaimed) in self.shared.unclaimed.iter().enumerate().rev() {
+            unclaimed.0.store(region.share(thread, threads).len(), Ordering::SeqCst);
+        }
         if self.shared.parked.load(Ordering::SeqCst) > 0 {
             self.helpers.iter().for_each(|helper| helper.thread().unpark());
         }
-        while self.shared.run_one() {}
+        self.shared.run_some(0);
         while self.shared.finished.0.load(Ordering::Acquire) < tasks {
             std::hint::spin_loop();
         }

@@ -1,25 +1,25 @@
 //! Products with keys and values in bf16, in the order of a matrix unit.
 //!
 //! Values are added up in groups of [`GROUP`] *positions*, from a multiple of it on, so a row's sum depends on its path
-//! alone. A group whose positions fill the slots of the same number is multiplied where it lies; of any other the values
-//! are gathered first, with zeros for positions that the row does not see.
+//! alone. A group whose positions fill the slots of the same number is multiplied as a tile; values of any other are added
+//! up one by one where they lie, in the same order.
 
 use std::ops::Range;
 
 use super::products::{Located, Products, Summed, Weights};
-use crate::kernels::{Bf16Group, BlockProduct, GROUP, Kernels, LANES, TILE_BYTES};
-use crate::kv_cache::{BLOCK, GROUPS, Gathered, Head, Tiles};
+use crate::kernels::{Bf16Line, BlockProduct, GROUP, Kernels, LANES, TILE_BYTES, ValueGroup, ValueRun};
+use crate::kv_cache::{BLOCK, GROUPS, Head, Tiles};
 
 /// The queries at hand, rounded, and what is worked on.
 #[derive(Default)]
 pub(super) struct TileProducts {
     /// Groups of dimensions, those of all queries side by side.
-    queries: Vec<Bf16Group>,
+    queries: Vec<Bf16Line>,
     /// How many queries there are.
     count: usize,
     /// Groups of positions, those of all queries side by side.
-    weights: Vec<Bf16Group>,
-    gathered: Gathered,
+    weights: Vec<Bf16Line>,
+    runs: Vec<ValueRun>,
 }
 
 impl TileProducts {
@@ -29,9 +29,10 @@ impl TileProducts {
         for group in groups {
             let positions = group * GROUP..end.min((group + 1) * GROUP);
             for query in 0..weights.queries {
-                let mut rounded = Bf16Group::ZERO;
-                kernels.round_for_tiles(&weights.elements[query * weights.stride..][positions.clone()], &mut rounded);
-                self.weights.push(rounded);
+                let rounded = self.weights.len();
+                self.weights.resize(rounded + kernels.tile_lines, Bf16Line::ZERO);
+                let elements = &weights.elements[query * weights.stride..][positions.clone()];
+                kernels.round_for_tiles(elements, &mut self.weights[rounded..]);
             }
         }
     }
@@ -39,7 +40,10 @@ impl TileProducts {
     /// Adds the values at `w` times the weights that were rounded last.
     fn product(&self, kernels: &Kernels, values: &Values, queries: usize, sums: &mut [f32]) {
         let stride = values.strips * LANES;
-        assert!(sums.len() >= queries * stride && self.weights.len() == queries * values.groups, "all that is read");
+        assert!(
+            sums.len() >= queries * stride && self.weights.len() == queries * values.groups * kernels.tile_lines,
+            "all that is read"
+        );
         // SAFETY: `values` are valid; lengths are checked above.
         unsafe {
             kernels.product_bf16_tiles(BlockProduct {
@@ -52,7 +56,47 @@ impl TileProducts {
                 strips: values.strips,
                 acc: sums.as_mut_ptr(),
                 acc_stride: stride,
+                onto_zeros: false,
                 prefetch: false,
+            });
+        }
+    }
+
+    /// Adds the values of a group of positions.
+    fn add_one_by_one(
+        &mut self,
+        kernels: &Kernels,
+        summed: &Summed<'_>,
+        weights: Weights<'_>,
+        group: usize,
+        sums: &mut [f32],
+    ) {
+        let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
+        let strips = Tiles::value_strips(summed.head_dim);
+        let acc_stride = strips * LANES;
+        let weighed = &weights.elements[positions.start..];
+        assert!(weighed.len() >= (weights.queries - 1) * weights.stride + positions.len(), "weights of all queries");
+        assert!(sums.len() >= weights.queries * acc_stride, "sums of all queries");
+        let parts = summed.located.iter().filter_map(|located| located.among(&positions));
+        self.runs.clear();
+        self.runs.extend(parts.flat_map(|located| located.cut(BLOCK)).map(|part| ValueRun {
+            block: summed.cache.head(summed.kv_head, part.run.slot / BLOCK).values.cast(),
+            row: part.run.slot % BLOCK,
+            position: part.position - positions.start,
+            len: part.run.len,
+        }));
+        // SAFETY: runs lie inside blocks, which nobody writes while a layer attends; lengths are checked above.
+        unsafe {
+            kernels.add_values(&ValueGroup {
+                runs: &self.runs,
+                weights: weighed.as_ptr(),
+                weights_stride: weights.stride,
+                positions: positions.len(),
+                queries: weights.queries,
+                strips: summed.head_dim.div_ceil(LANES),
+                strip_stride: Tiles::value_strip(),
+                acc: sums.as_mut_ptr(),
+                acc_stride,
             });
         }
     }
@@ -87,10 +131,11 @@ impl Products for TileProducts {
         let groups = Tiles::key_groups(head_dim);
         self.count = queries.len() / head_dim;
         self.queries.clear();
-        self.queries.resize(groups * self.count, Bf16Group::ZERO);
+        let lines = kernels.tile_lines;
+        self.queries.resize(groups * self.count * lines, Bf16Line::ZERO);
         for (query, values) in queries.chunks_exact(head_dim).enumerate() {
             for (group, values) in values.chunks(GROUP).enumerate() {
-                kernels.round_for_tiles(values, &mut self.queries[group * self.count + query]);
+                kernels.round_for_tiles(values, &mut self.queries[(group * self.count + query) * lines..][..lines]);
             }
         }
     }
@@ -109,6 +154,7 @@ impl Products for TileProducts {
                 strips: BLOCK / LANES,
                 acc: scores,
                 acc_stride: stride,
+                onto_zeros: true,
                 prefetch: false,
             });
         }
@@ -119,30 +165,17 @@ impl Products for TileProducts {
         let (strips, mut group) = (Tiles::value_strips(summed.head_dim), start / GROUP);
         while group * GROUP < end {
             let to = direct(summed, group);
-            let values = if to > group {
+            let next = to.max(group + 1);
+            if to > group {
                 let head = summed.cache.head(summed.kv_head, group / GROUPS);
                 let start = head.values.cast_const().wrapping_add(group % GROUPS * TILE_BYTES);
-                Values { start, groups: to - group, strips, strip_stride: GROUPS * TILE_BYTES }
+                let values = Values { start, groups: to - group, strips, strip_stride: GROUPS * TILE_BYTES };
+                self.round(kernels, weights, group..next, end);
+                self.product(kernels, &values, weights.queries, sums);
             } else {
-                gather(&mut self.gathered, summed, group);
-                Values { start: self.gathered.as_ptr(), groups: 1, strips, strip_stride: TILE_BYTES }
-            };
-            let next = to.max(group + 1);
-            self.round(kernels, weights, group..next, end);
-            self.product(kernels, &values, weights.queries, sums);
+                self.add_one_by_one(kernels, summed, weights, group, sums);
+            }
             group = next;
         }
-    }
-}
-
-/// Gathers the values of a group of positions.
-fn gather(gathered: &mut Gathered, summed: &Summed<'_>, group: usize) {
-    gathered.clear(summed.head_dim);
-    let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
-    let parts = summed.located.iter().filter_map(|located| located.among(&positions));
-    for part in parts.flat_map(|located| located.cut(BLOCK)) {
-        let head = summed.cache.head(summed.kv_head, part.run.slot / BLOCK);
-        // SAFETY: rows of one block, which nobody writes while a layer attends.
-        unsafe { gathered.take(head, part.run.slot % BLOCK, part.position - positions.start, part.run.len) };
     }
 }

@@ -9,33 +9,86 @@ use half::bf16;
 use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::simd::{LANES, Simd};
 
-/// A group of inputs of one row, rounded: as floats, or for instructions that multiply bf16 as such, in the first half.
+/// A piece of what inputs were rounded to: a set keeps a group in as many lines, side by side, as it needs.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) union Bf16Group {
-    floats: [f32; GROUP],
-    bits: [u16; GROUP],
+pub(crate) struct Bf16Line([u8; LINE_BYTES]);
+
+/// Bytes of a line: those of 32 bf16.
+pub(super) const LINE_BYTES: usize = GROUP * size_of::<u16>();
+
+impl Bf16Line {
+    /// Zeros, whatever they are part of.
+    pub(crate) const ZERO: Self = Self([0; LINE_BYTES]);
 }
 
-impl Bf16Group {
-    /// A group of zeros.
-    pub(crate) const ZERO: Self = Self { floats: [0.0; GROUP] };
+/// A group of inputs of one row, rounded, as a set multiplies it.
+pub(crate) trait Bf16Group: Sized {
+    /// Lines that it takes.
+    const LINES: usize = size_of::<Self>() / LINE_BYTES;
 
-    /// Rounds up to [`GROUP`] inputs to what is multiplied as floats, zeros being what is missing.
+    /// Nothing but zeros.
+    const ZERO: Self;
+
+    /// Rounds up to [`GROUP`] inputs into the first places of a group.
+    fn set(&mut self, values: &[f32]);
+
+    /// Up to [`GROUP`] inputs, zeros being what is missing.
     #[inline(always)]
-    pub(super) fn floats(values: &[f32]) -> Self {
-        let mut floats = [0.0; GROUP];
-        let widen = |value: f32| f32::from_bits(u32::from(round(value)) << 16);
-        floats.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = widen(*value));
-        Self { floats }
+    fn of(values: &[f32]) -> Self {
+        let mut group = Self::ZERO;
+        group.set(values);
+        group
     }
 
-    /// Rounds up to [`GROUP`] inputs to what is multiplied as bf16, zeros being what is missing.
+    /// Rounds inputs into the lines of their group.
     #[inline(always)]
-    pub(super) fn bits(values: &[f32]) -> Self {
-        let mut bits = [0; GROUP];
-        bits.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = round(*value));
-        Self { bits }
+    fn round(values: &[f32], lines: &mut [Bf16Line]) {
+        assert!(lines.len() == Self::LINES, "the lines of a group");
+        // SAFETY: as many bytes, aligned like lines; any bits are a group.
+        let group = unsafe { &mut *lines.as_mut_ptr().cast::<Self>() };
+        if values.len() < GROUP {
+            *group = Self::ZERO;
+        }
+        group.set(values);
+    }
+}
+
+/// As floats, for sets that multiply those.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Floats(pub(super) [f32; GROUP]);
+
+/// As bf16.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Bits([u16; GROUP]);
+
+impl Bf16Group for Floats {
+    const ZERO: Self = Self([0.0; GROUP]);
+
+    #[inline(always)]
+    fn set(&mut self, values: &[f32]) {
+        set(&mut self.0, values, |value| f32::from_bits(u32::from(round(value)) << 16));
+    }
+}
+
+impl Bf16Group for Bits {
+    const ZERO: Self = Self([0; GROUP]);
+
+    #[inline(always)]
+    fn set(&mut self, values: &[f32]) {
+        set(&mut self.0, values, round);
+    }
+}
+
+/// Rounds values into the first places of a group.
+#[inline(always)]
+fn set<T>(group: &mut [T; GROUP], values: &[f32], round: impl Fn(f32) -> T) {
+    // Nearly all groups are whole, and a loop of known length is vectors.
+    match <&[f32; GROUP]>::try_from(values) {
+        Ok(values) => group.iter_mut().zip(values).for_each(|(place, value)| *place = round(*value)),
+        Err(_) => group.iter_mut().zip(values).for_each(|(place, value)| *place = round(*value)),
     }
 }
 
@@ -45,7 +98,7 @@ pub(crate) trait Order {
     const CHAINS: usize;
 
     /// Adds the products of a block with `R` groups to as many rows of sums.
-    unsafe fn multiply<S: Bf16, const R: usize>(at: OneBlock<Bf16Group>);
+    unsafe fn multiply<S: Bf16, const R: usize>(at: OneBlock<Floats>);
 }
 
 /// Within a group an output's products are added up in two chains that begin with zero, one over the even inputs and one
@@ -89,18 +142,18 @@ pub(crate) trait Bf16: Simd {
         unsafe { Self::add(a, b) }
     }
     /// [`register_tile`] compiled for this set.
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>);
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Floats>);
 }
 
 impl<S: Bf16, O: Order> Format<S> for Bf16Blocks<O> {
-    type Input = Bf16Group;
+    type Input = Floats;
     const BYTES: usize = TILE_BYTES;
     const VECTORS: usize = 1;
     const AT_ONCE: usize = 1;
     const ROWS: usize = if S::BF16_CHAINS / O::CHAINS < 12 { S::BF16_CHAINS / O::CHAINS } else { 12 };
 
     #[inline(always)]
-    unsafe fn tile<const R: usize>(p: TileProduct<Bf16Group>) {
+    unsafe fn tile<const R: usize>(p: TileProduct<Floats>) {
         // SAFETY: passed on to the caller.
         unsafe { S::bf16_tile::<O, R>(p) }
     }
@@ -109,14 +162,14 @@ impl<S: Bf16, O: Order> Format<S> for Bf16Blocks<O> {
 /// `acc += x * w`. Where the set's own sums and products are used, the processor has been told that numbers that are too
 /// small are zero.
 #[inline(always)]
-pub(super) unsafe fn product<S: Bf16, O: Order>(p: BlockProduct<Bf16Group>) {
+pub(super) unsafe fn product<S: Bf16, O: Order>(p: BlockProduct<Floats>) {
     // SAFETY: passed on to the caller.
     unsafe { blocks::product::<S, Bf16Blocks<O>>(p) }
 }
 
 /// `R` rows.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: &TileProduct<Bf16Group>) {
+pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: &TileProduct<Floats>) {
     for group in 0..p.part.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
         unsafe { O::multiply::<S, R>(p.block::<S, Bf16Blocks<O>>(group)) }
@@ -127,7 +180,7 @@ impl Order for Tiles {
     const CHAINS: usize = 2;
 
     #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Bf16Group>) {
+    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Floats>) {
         // SAFETY: a block has the pairs of GROUP inputs; there are R groups and rows.
         unsafe {
             let zero = S::splat(0.0);
@@ -149,7 +202,7 @@ impl Order for Dots {
     const CHAINS: usize = 1;
 
     #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Bf16Group>) {
+    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Floats>) {
         // SAFETY: as above.
         unsafe {
             let mut sums: [S::V; R] = std::array::from_fn(|r| S::load(acc.add(r * acc_stride)));
@@ -167,7 +220,7 @@ impl Order for Dots {
 #[inline(always)]
 unsafe fn chain<S: Bf16, const R: usize, const ODD: bool>(
     sums: &mut [S::V; R],
-    x: *const Bf16Group,
+    x: *const Floats,
     pair: usize,
     weights: *const u16,
 ) {

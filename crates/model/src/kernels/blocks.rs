@@ -9,8 +9,9 @@ use super::simd::{LANES, Simd};
 pub(crate) const GROUP: usize = 32;
 
 /// What a product reads and writes. `x`: groups of inputs, those of `rows` rows side by side, the next ones `x_stride`
-/// elements on; `w`: `strips` of outputs, `strip_stride` bytes apart, each of `groups` blocks; `acc`: rows of `acc_stride`
-/// elements, which are added to; `prefetch`: whether weights are asked for before they are needed.
+/// groups on; `w`: `strips` of outputs, `strip_stride` bytes apart, each of `groups` blocks; `acc`: rows of `acc_stride`
+/// elements, which are added to, or written if the sum is `onto_zeros`; `prefetch`: whether weights are asked for before
+/// they are needed.
 pub(crate) struct BlockProduct<X> {
     pub(crate) x: *const X,
     pub(crate) x_stride: usize,
@@ -21,6 +22,7 @@ pub(crate) struct BlockProduct<X> {
     pub(crate) strips: usize,
     pub(crate) acc: *mut f32,
     pub(crate) acc_stride: usize,
+    pub(crate) onto_zeros: bool,
     pub(crate) prefetch: bool,
 }
 
@@ -32,6 +34,15 @@ impl<X> Clone for BlockProduct<X> {
 }
 
 impl<X> Copy for BlockProduct<X> {}
+
+impl<X> BlockProduct<X> {
+    /// The same of groups that are kept as something else.
+    pub(super) fn of<Y>(self) -> BlockProduct<Y> {
+        let Self { x, x_stride, rows, groups, w, strip_stride, strips, acc, acc_stride, onto_zeros, prefetch } = self;
+        let x = x.cast::<Y>();
+        BlockProduct { x, x_stride, rows, groups, w, strip_stride, strips, acc, acc_stride, onto_zeros, prefetch }
+    }
+}
 
 /// Vectors of a block from `vector` on, the groups of some rows side by side, and the sums that their products are added
 /// to, rows of `acc_stride` elements.
@@ -111,6 +122,12 @@ impl<X> TileProduct<X> {
 /// `acc += x * w`.
 #[inline(always)]
 pub(super) unsafe fn product<S: Simd, F: Format<S>>(p: BlockProduct<F::Input>) {
+    if p.onto_zeros {
+        for row in 0..p.rows {
+            // SAFETY: the sums of all strips.
+            unsafe { std::ptr::write_bytes(p.acc.add(row * p.acc_stride), 0, p.strips * F::VECTORS * LANES) };
+        }
+    }
     for strip in 0..p.strips {
         for group in (0..p.groups).step_by(GROUPS_AT_ONCE) {
             // SAFETY: these are strips and groups of the product.

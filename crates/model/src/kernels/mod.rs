@@ -10,17 +10,19 @@ mod int8;
 mod portable;
 mod simd;
 mod tile;
+mod values;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(crate) use bf16::{Bf16Group, TILE_BYTES, TILE_STRIPS, place_in_tile, round as round_to_bf16};
-use bf16::{Dots, Tiles};
+use bf16::{Bf16Group, Bits, Dots, Floats, Tiles};
+pub(crate) use bf16::{Bf16Line, TILE_BYTES, TILE_STRIPS, place_in_tile, round as round_to_bf16};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use elementwise::CHAINS;
 pub(crate) use int8::{InputGroup, LARGEST, OUTPUTS, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
 use int8::{Q4, Q8};
 use portable::Portable;
 pub(crate) use simd::{LANES, Product};
+pub(crate) use values::{ValueGroup, ValueRun};
 #[cfg(target_arch = "x86_64")]
 use x86::{Avx2, Avx512, Dot, Sets};
 
@@ -30,14 +32,19 @@ use crate::arithmetic::Arithmetic;
 pub(crate) struct Kernels {
     /// `amx`, `avx512bf16`, `avx512vnni`, `avx512`, `avx2` or `portable`.
     pub(crate) name: &'static str,
+    /// Lines of a group of inputs that [`Self::round_for_tiles`] rounds.
+    pub(crate) tile_lines: usize,
+    /// The same of [`Self::round_for_dots`].
+    pub(crate) dot_lines: usize,
     product_f32: unsafe fn(Product<f32>),
     product_widened: unsafe fn(Product<u16>),
-    product_bf16_tiles: unsafe fn(BlockProduct<Bf16Group>),
-    product_bf16_dots: unsafe fn(BlockProduct<Bf16Group>),
+    product_bf16_tiles: unsafe fn(BlockProduct<Bf16Line>),
+    product_bf16_dots: unsafe fn(BlockProduct<Bf16Line>),
+    add_values: unsafe fn(&ValueGroup<'_>),
     product_q8: unsafe fn(BlockProduct<InputGroup>),
     product_q4: unsafe fn(BlockProduct<InputGroup>),
-    round_for_tiles: unsafe fn(&[f32], &mut Bf16Group),
-    round_for_dots: unsafe fn(&[f32], &mut Bf16Group),
+    round_for_tiles: unsafe fn(&[f32], &mut [Bf16Line]),
+    round_for_dots: unsafe fn(&[f32], &mut [Bf16Line]),
     round_to_int8: unsafe fn(&[f32], &mut InputGroup),
     rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
@@ -55,12 +62,13 @@ const AMX_NAME: &str = "amx";
 const BF16_NAME: &str = "avx512bf16";
 
 /// Instantiates the table for `$set`, with `$int8` for products of bytes, `$tiles` and `$dots` for those of bf16 in either
-/// order, from inputs that are kept as `$for_tiles` and `$for_dots`; `$features` let the compiler use its instructions in
-/// the inlined bodies.
+/// order, from inputs that are kept as `$for_tiles` and `$for_dots`, and `$values` for sums of values in the order of tiles;
+/// `$features` let the compiler use its instructions in the inlined bodies.
 macro_rules! kernels {
     (
         $table:ident, $name:expr, $set:ty, int8 $int8:ty,
-        tiles $tiles:path as $for_tiles:ident, dots $dots:path as $for_dots:ident $(, #[$features:meta])?
+        tiles $tiles:path as $for_tiles:ty, dots $dots:path as $for_dots:ty,
+        values $values:path $(, #[$features:meta])?
     ) => {
         static $table: Kernels = {
             $(#[$features])?
@@ -74,14 +82,19 @@ macro_rules! kernels {
                 unsafe { tile::product::<$set, u16>(p) }
             }
             $(#[$features])?
-            unsafe fn product_bf16_tiles(p: BlockProduct<Bf16Group>) {
+            unsafe fn product_bf16_tiles(p: BlockProduct<Bf16Line>) {
                 // SAFETY: passed on to the caller.
-                unsafe { $tiles(p) }
+                unsafe { $tiles(p.of()) }
             }
             $(#[$features])?
-            unsafe fn product_bf16_dots(p: BlockProduct<Bf16Group>) {
+            unsafe fn product_bf16_dots(p: BlockProduct<Bf16Line>) {
                 // SAFETY: passed on to the caller.
-                unsafe { $dots(p) }
+                unsafe { $dots(p.of()) }
+            }
+            $(#[$features])?
+            unsafe fn add_values(p: &ValueGroup<'_>) {
+                // SAFETY: passed on to the caller.
+                unsafe { $values(p) }
             }
             $(#[$features])?
             unsafe fn product_q8(p: BlockProduct<InputGroup>) {
@@ -94,12 +107,12 @@ macro_rules! kernels {
                 unsafe { int8::product::<$int8, Q4>(p) }
             }
             $(#[$features])?
-            unsafe fn round_for_tiles(values: &[f32], group: &mut Bf16Group) {
-                *group = Bf16Group::$for_tiles(values);
+            unsafe fn round_for_tiles(values: &[f32], lines: &mut [Bf16Line]) {
+                <$for_tiles>::round(values, lines);
             }
             $(#[$features])?
-            unsafe fn round_for_dots(values: &[f32], group: &mut Bf16Group) {
-                *group = Bf16Group::$for_dots(values);
+            unsafe fn round_for_dots(values: &[f32], lines: &mut [Bf16Line]) {
+                <$for_dots>::round(values, lines);
             }
             $(#[$features])?
             unsafe fn round_to_int8(values: &[f32], group: &mut InputGroup) {
@@ -143,10 +156,13 @@ macro_rules! kernels {
             }
             Kernels {
                 name: $name,
+                tile_lines: <$for_tiles>::LINES,
+                dot_lines: <$for_dots>::LINES,
                 product_f32,
                 product_widened,
                 product_bf16_tiles,
                 product_bf16_dots,
+                add_values,
                 product_q8,
                 product_q4,
                 round_for_tiles,
@@ -166,37 +182,43 @@ macro_rules! kernels {
 
 kernels!(
     PORTABLE, "portable", Portable, int8 Portable,
-    tiles bf16::product::<Portable, Tiles> as floats, dots bf16::product::<Portable, Dots> as floats
+    tiles bf16::product::<Portable, Tiles> as Floats, dots bf16::product::<Portable, Dots> as Floats,
+    values values::add::<Portable>
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX2, "avx2", Avx2, int8 Avx2,
-    tiles x86::product_bf16::<Avx2, Tiles> as floats, dots x86::product_bf16::<Avx2, Dots> as floats,
+    tiles x86::product_bf16::<Avx2, Tiles> as Floats, dots x86::product_bf16::<Avx2, Dots> as Floats,
+    values x86::add_values::<Avx2>,
     #[target_feature(enable = "avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512, "avx512", Avx512, int8 Avx2,
-    tiles x86::product_bf16::<Avx512, Tiles> as floats, dots x86::product_bf16::<Avx512, Dots> as floats,
+    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16::<Avx512, Dots> as Floats,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512,
-    tiles x86::product_bf16::<Avx512, Tiles> as floats, dots x86::product_bf16::<Avx512, Dots> as floats,
+    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16::<Avx512, Dots> as Floats,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512_BF16, BF16_NAME, Avx512, int8 Avx512,
-    tiles x86::product_bf16::<Avx512, Tiles> as floats, dots x86::product_bf16_by_dots as bits,
+    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16_by_dots as Bits,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 // The instruction for dots takes longer than multiply-adds of floats where there are tiles (Sapphire Rapids).
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AMX, AMX_NAME, Avx512, int8 Avx512,
-    tiles x86::product_bf16_in_tiles as bits, dots x86::product_bf16::<Avx512, Dots> as floats,
+    tiles x86::product_bf16_in_tiles as Bits, dots x86::product_bf16::<Avx512, Dots> as Floats,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 
@@ -258,7 +280,7 @@ impl Kernels {
     ///
     /// # Safety
     /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn product_bf16_tiles(&self, p: BlockProduct<Bf16Group>) {
+    pub(crate) unsafe fn product_bf16_tiles(&self, p: BlockProduct<Bf16Line>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
         unsafe { (self.product_bf16_tiles)(p) }
     }
@@ -267,9 +289,18 @@ impl Kernels {
     ///
     /// # Safety
     /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn product_bf16_dots(&self, p: BlockProduct<Bf16Group>) {
+    pub(crate) unsafe fn product_bf16_dots(&self, p: BlockProduct<Bf16Line>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
         unsafe { (self.product_bf16_dots)(p) }
+    }
+
+    /// See [`values::add`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn add_values(&self, p: &ValueGroup<'_>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.add_values)(p) }
     }
 
     /// See [`Q8`].
@@ -291,15 +322,15 @@ impl Kernels {
     }
 
     /// Rounds to what [`Self::product_bf16_tiles`] takes.
-    pub(crate) fn round_for_tiles(&self, values: &[f32], group: &mut Bf16Group) {
+    pub(crate) fn round_for_tiles(&self, values: &[f32], lines: &mut [Bf16Line]) {
         // SAFETY: the set was detected.
-        unsafe { (self.round_for_tiles)(values, group) }
+        unsafe { (self.round_for_tiles)(values, lines) }
     }
 
     /// Rounds to what [`Self::product_bf16_dots`] takes.
-    pub(crate) fn round_for_dots(&self, values: &[f32], group: &mut Bf16Group) {
+    pub(crate) fn round_for_dots(&self, values: &[f32], lines: &mut [Bf16Line]) {
         // SAFETY: the set was detected.
-        unsafe { (self.round_for_dots)(values, group) }
+        unsafe { (self.round_for_dots)(values, lines) }
     }
 
     /// See [`int8::quantize`].

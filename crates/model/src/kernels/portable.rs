@@ -1,6 +1,6 @@
 //! Plain Rust: what a processor without AVX2 gets, and what the others are read against.
 
-use super::bf16::{self, Bf16, Bf16Group, Order};
+use super::bf16::{self, Bf16, Floats, Order};
 use super::blocks::{GROUP, TileProduct};
 use super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::simd::{LANES, Product, Simd, Weight};
@@ -160,7 +160,7 @@ impl Bf16 for Portable {
     unsafe fn add_or_zero(a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, bf16::add_or_zero)
     }
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Floats>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(&p) }
     }

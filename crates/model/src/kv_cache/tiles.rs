@@ -20,6 +20,11 @@ impl Tiles {
         head_dim.div_ceil(LANES).next_multiple_of(TILE_STRIPS)
     }
 
+    /// Elements of a strip of a block's values.
+    pub(crate) fn value_strip() -> usize {
+        GROUPS * TILE_ELEMENTS
+    }
+
     /// Tiles of one strip of keys, each for [`GROUP`] dimensions.
     pub(crate) fn key_groups(head_dim: usize) -> usize {
         head_dim.div_ceil(GROUP)
@@ -74,45 +79,6 @@ impl Layout for Tiles {
     }
 }
 
-/// Values of up to [`GROUP`] positions from anywhere, as the tiles of one group: those that are not given are zeros.
-#[derive(Default)]
-pub(crate) struct Gathered {
-    tiles: Vec<Tile>,
-}
-
-/// The tile of a strip.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Tile([u16; TILE_ELEMENTS]);
-
-impl Gathered {
-    /// No values yet, of heads of so many dimensions.
-    pub(crate) fn clear(&mut self, head_dim: usize) {
-        self.tiles.clear();
-        self.tiles.resize(Tiles::value_strips(head_dim), Tile([0; TILE_ELEMENTS]));
-    }
-
-    /// Takes the values of `count` rows of a block as positions `input` of the group and after it.
-    ///
-    /// # Safety
-    /// The head's memory is valid, the rows are inside the block, and nobody writes them.
-    pub(crate) unsafe fn take(&mut self, head: Head, row: usize, input: usize, count: usize) {
-        let values = head.values.cast_const().cast::<u16>();
-        for i in 0..count {
-            for d in 0..head.dim {
-                // SAFETY: the caller's promise.
-                let value = unsafe { *values.add(value_at(row + i, d)) };
-                self.tiles[d / LANES].0[place_in_tile(d % LANES, input + i)] = value;
-            }
-        }
-    }
-
-    /// The tiles, strip after strip.
-    pub(crate) fn as_ptr(&self) -> *const u8 {
-        self.tiles.as_ptr().cast()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,24 +128,5 @@ mod tests {
         // SAFETY: rows inside the blocks, on one thread.
         unsafe { Tiles.copy(from, to, 34) };
         assert!((30..BLOCK).all(|row| other.tag(row) == row as f32 - 10.0));
-    }
-
-    #[test]
-    fn what_is_gathered_is_what_lies_in_place_and_zeros_beside_it() {
-        let mut block = Block::new();
-        (0..BLOCK).for_each(|row| block.store(row, 1.0 + row as f32));
-        let mut gathered = Gathered::default();
-        gathered.clear(DIM);
-        // SAFETY: as above.
-        unsafe {
-            gathered.take(block.head(), 33, 0, 3);
-            gathered.take(block.head(), 7, 3, 1);
-        }
-        for (input, row) in [(0, Some(33)), (2, Some(35)), (3, Some(7)), (4, None)] {
-            for d in 0..DIM {
-                let found = gathered.tiles[d / LANES].0[place_in_tile(d % LANES, input)];
-                assert_eq!(found, row.map_or(0, |row| block.values[value_at(row, d)]));
-            }
-        }
     }
 }

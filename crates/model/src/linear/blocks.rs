@@ -91,10 +91,13 @@ impl<B: Block> BlockPanels<B> {
         let (rows, strips) = (x.count, PANEL / B::OUTPUTS);
         let strip_stride = self.groups * B::BYTES;
         let w = &self.slab.as_slice()[panel * strips * strip_stride..][..strips * strip_stride];
-        assert!(acc.len() >= rows * PANEL && x.groups.len() == self.groups * x.stride, "rows and sums are whole");
+        assert!(
+            acc.len() >= rows * PANEL && x.groups.len() == self.groups * x.stride * x.lines,
+            "rows and sums are whole"
+        );
         assert!(x.first + rows <= x.stride, "rows are among those that were rounded");
         BlockProduct {
-            x: x.groups[x.first.min(x.groups.len())..].as_ptr(),
+            x: x.groups[(x.first * x.lines).min(x.groups.len())..].as_ptr(),
             x_stride: x.stride,
             rows,
             groups: self.groups,
@@ -103,6 +106,7 @@ impl<B: Block> BlockPanels<B> {
             strips,
             acc: acc.as_mut_ptr(),
             acc_stride: PANEL,
+            onto_zeros: true,
             prefetch: true,
         }
     }
@@ -121,7 +125,9 @@ fn put<B: Block>(blocks: &mut [u8], lane: usize, stored: Piece<'_>) {
 pub(super) struct RoundedRows<'a, X> {
     /// Groups of inputs, those of all rows side by side.
     pub(super) groups: &'a [X],
-    /// The number of all rows.
+    /// Elements of a group.
+    pub(super) lines: usize,
+    /// Rows from a group to the next one: all of them, and places between.
     pub(super) stride: usize,
     /// The first one meant.
     pub(super) first: usize,

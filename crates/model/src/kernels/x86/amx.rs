@@ -1,8 +1,7 @@
 //! Tiles of bf16: sixteen rows of inputs times sixteen outputs, 32 inputs at a time, in one instruction.
 //!
-//! A panel of four strips is multiplied with sixteen rows at once, which keeps four tiles of sums busy. Sums stay in their
-//! tiles over all groups of inputs. Each call sets the tiles up and gives them back: a thread that holds some is dear to
-//! switch away from.
+//! Sums stay in their tiles over all groups of inputs. Each call sets the tiles up and gives them back: a thread that holds
+//! some is dear to switch away from.
 
 // One argument holds for every function below: the dispatcher in `super::super` offers tiles only where the processor has
 // them and the kernel lets us, and pointers hold what `BlockProduct` says.
@@ -12,15 +11,14 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 
-use super::super::bf16::{Bf16Group, TILE_BYTES, TILE_STRIPS};
+use super::super::bf16::{Bits, LINE_BYTES, TILE_BYTES, TILE_STRIPS};
 use super::super::blocks::BlockProduct;
 use super::super::simd::LANES;
 
 /// Rows of a tile.
 const TILE_ROWS: usize = 16;
 
-/// Bytes of a row of a tile: sums of a strip's outputs, or their weights for two inputs.
-const LINE_BYTES: usize = LANES * size_of::<f32>();
+const _: () = assert!(LINE_BYTES == LANES * size_of::<f32>(), "a row of a tile is a line: inputs, weights or sums");
 
 /// Whether the processor multiplies tiles of bf16 and the operating system lets this process use them.
 pub(super) fn available() -> bool {
@@ -85,91 +83,250 @@ struct Shapes {
 }
 
 impl Shapes {
-    /// Four tiles of sums and one of inputs with `rows` rows, three whole ones for weights.
-    fn new(rows: usize) -> Self {
+    /// Eight tiles of whole rows, of which there are so many in each; none where a tile is not used.
+    fn new(rows: [usize; 8]) -> Self {
         let mut shapes = Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
-        shapes.row_bytes[..8].fill(64);
-        shapes.rows[..TILE_STRIPS + 1].fill(rows as u8);
-        shapes.rows[TILE_STRIPS + 1..8].fill(TILE_ROWS as u8);
+        for (tile, rows) in rows.into_iter().enumerate().filter(|(_, rows)| *rows > 0) {
+            (shapes.row_bytes[tile], shapes.rows[tile]) = (LINE_BYTES as u16, rows as u8);
+        }
         shapes
+    }
+
+    /// Tiles have these shapes until [`release`].
+    unsafe fn set(&self) {
+        unsafe { asm!("ldtilecfg [{}]", in(reg) self, options(nostack, preserves_flags)) };
     }
 }
 
-/// Groups of inputs that all rows take before the next ones, where one tile does not hold all rows: their weights are read
-/// again from the first cache.
-const GROUPS_AT_ONCE: usize = 8;
+/// Asks for the cache lines of a tile at `{ahead}`, for the cache that `$into` names, and moves on behind them.
+macro_rules! ask_ahead {
+    ($into:literal) => {
+        concat!(
+            ask_ahead!($into, 0, 64, 128, 192, 256, 320, 384, 448),
+            ask_ahead!($into, 512, 576, 640, 704, 768, 832, 896, 960),
+            "add {ahead}, 1024\n",
+        )
+    };
+    ($into:literal, $($at:literal),*) => {
+        concat!($("prefetch", $into, " [{ahead} + ", $at, "]\n"),*)
+    };
+    () => {
+        ""
+    };
+}
+
+/// A thread that holds tiles is dear to switch away from.
+unsafe fn release() {
+    unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) };
+}
 
 /// `acc += x * w`.
-pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
+pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bits>) {
     assert!(p.strips.is_multiple_of(TILE_STRIPS), "panels hold whole fours of strips");
-    let at_once = if p.rows <= TILE_ROWS { p.groups.max(1) } else { GROUPS_AT_ONCE };
-    for strip in (0..p.strips).step_by(TILE_STRIPS) {
-        for group in (0..p.groups).step_by(at_once) {
-            for row in (0..p.rows).step_by(TILE_ROWS) {
-                unsafe {
-                    tiles(BlockProduct {
-                        x: p.x.add(group * p.x_stride + row),
-                        rows: TILE_ROWS.min(p.rows - row),
-                        groups: at_once.min(p.groups - group),
-                        w: p.w.add(strip * p.strip_stride + group * TILE_BYTES),
-                        acc: p.acc.add(row * p.acc_stride + strip * LANES),
-                        ..p
-                    });
+    if p.groups == 0 {
+        return;
+    }
+    unsafe {
+        // A strip serves two tiles of rows while it comes from memory. More rows would have it wait for the products, so
+        // they take two strips at a time, which come again from the second cache for the next two tiles.
+        let whole = if p.rows > 2 * TILE_ROWS { p.rows / (2 * TILE_ROWS) * (2 * TILE_ROWS) } else { 0 };
+        if whole > 0 {
+            pairs(part(&p, 0, whole));
+        }
+        if p.rows > whole {
+            columns(part(&p, whole, p.rows - whole));
+        }
+        release();
+    }
+}
+
+/// The product of some of the rows.
+unsafe fn part(p: &BlockProduct<Bits>, first: usize, rows: usize) -> BlockProduct<Bits> {
+    unsafe { BlockProduct { x: p.x.add(first), rows, acc: p.acc.add(first * p.acc_stride), ..*p } }
+}
+
+/// Two tiles of rows times two strips: each tile that is loaded is used twice.
+macro_rules! two_by_two {
+    ($p:expr, $at:expr, $ask:expr) => {
+        // Tiles 0 to 3 hold sums, row by row, 4 and 5 inputs, 6 and 7 weights. All in one block: the compiler knows of no
+        // tiles.
+        asm!(
+            "test {zeros}, {zeros}",
+            "jnz 3f",
+            "tileloadd tmm0, [{acc} + {acc_stride}*1]",
+            "tileloadd tmm1, [{acc} + {acc_stride}*1 + {line_bytes}]",
+            "tileloadd tmm2, [{below} + {acc_stride}*1]",
+            "tileloadd tmm3, [{below} + {acc_stride}*1 + {line_bytes}]",
+            "jmp 2f",
+            "3:",
+            "tilezero tmm0",
+            "tilezero tmm1",
+            "tilezero tmm2",
+            "tilezero tmm3",
+            "2:",
+            "tileloadd tmm4, [{x0} + {line}*1]",
+            "tileloadd tmm6, [{w0} + {line}*1]",
+            "tileloadd tmm7, [{w1} + {line}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm5, [{x1} + {line}*1]",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            $ask,
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+            "add {x0}, {x_step}",
+            "add {x1}, {x_step}",
+            "add {w0}, {tile}",
+            "add {w1}, {tile}",
+            "dec {groups}",
+            "jnz 2b",
+            "tilestored [{acc} + {acc_stride}*1], tmm0",
+            "tilestored [{acc} + {acc_stride}*1 + {line_bytes}], tmm1",
+            "tilestored [{below} + {acc_stride}*1], tmm2",
+            "tilestored [{below} + {acc_stride}*1 + {line_bytes}], tmm3",
+            "/* {ahead} */",
+            zeros = in(reg) usize::from($p.onto_zeros),
+            acc = in(reg) $at.acc,
+            below = in(reg) $at.acc.add(TILE_ROWS * $p.acc_stride),
+            acc_stride = in(reg) $p.acc_stride * size_of::<f32>(),
+            x0 = inout(reg) $at.x => _,
+            x1 = inout(reg) $at.x.add(TILE_ROWS) => _,
+            w0 = inout(reg) $at.w => _,
+            w1 = inout(reg) $at.w.wrapping_add($p.strip_stride) => _,
+            ahead = inout(reg) $at.ahead => _,
+            groups = inout(reg) $p.groups => _,
+            line = in(reg) LINE_BYTES,
+            x_step = in(reg) $p.x_stride * LINE_BYTES,
+            line_bytes = const LINE_BYTES,
+            tile = const TILE_BYTES,
+            options(nostack),
+        )
+    };
+}
+
+/// Where a block of tiles begins.
+struct At {
+    x: *const Bits,
+    w: *const u8,
+    acc: *mut f32,
+    /// Weights that come later.
+    ahead: *const u8,
+}
+
+/// Rows in twos of whole tiles, times two strips at a time.
+unsafe fn pairs(p: BlockProduct<Bits>) {
+    unsafe {
+        Shapes::new([TILE_ROWS; 8]).set();
+        for strip in (0..p.strips).step_by(2) {
+            let w = p.w.add(strip * p.strip_stride);
+            for row in (0..p.rows).step_by(2 * TILE_ROWS) {
+                // Each two tiles of rows ask for one of the next two strips.
+                let ahead = w.wrapping_add((2 + row / (2 * TILE_ROWS)) * p.strip_stride);
+                let at = At { x: p.x.add(row), w, acc: p.acc.add(row * p.acc_stride + strip * LANES), ahead };
+                if p.prefetch {
+                    two_by_two!(p, at, ask_ahead!("t1"));
+                } else {
+                    two_by_two!(p, at, ask_ahead!());
                 }
             }
         }
     }
 }
 
-/// Up to sixteen rows times four strips, whose sums lie side by side.
-unsafe fn tiles(p: BlockProduct<Bf16Group>) {
-    let shapes = Shapes::new(p.rows);
-    unsafe {
-        let [w0, w1, w2, w3] = std::array::from_fn(|strip| p.w.add(strip * p.strip_stride));
-        // Tiles 0 to 3 hold sums, 4 the inputs, 5 to 7 weights. All in one block: the compiler knows of no tiles.
+/// How far ahead of its use a strip's weights are asked for.
+const AHEAD_BYTES: usize = 8 * TILE_BYTES;
+
+/// Up to a tile of rows times a strip.
+macro_rules! one_by_one {
+    ($p:expr, $at:expr, $ask:expr) => {
+        // Tile 0 holds sums, 4 inputs, 6 weights.
         asm!(
-            "ldtilecfg [{shapes}]",
+            "tilezero tmm0",
+            "test {zeros}, {zeros}",
+            "jnz 2f",
             "tileloadd tmm0, [{acc} + {acc_stride}*1]",
-            "tileloadd tmm1, [{acc} + {acc_stride}*1 + {line_bytes}]",
-            "tileloadd tmm2, [{acc} + {acc_stride}*1 + 2 * {line_bytes}]",
-            "tileloadd tmm3, [{acc} + {acc_stride}*1 + 3 * {line_bytes}]",
             "2:",
-            "tileloadd tmm4, [{x} + {row}*1]",
-            "tileloadd tmm5, [{w0} + {line}*1]",
-            "tdpbf16ps tmm0, tmm4, tmm5",
-            "tileloadd tmm6, [{w1} + {line}*1]",
-            "tdpbf16ps tmm1, tmm4, tmm6",
-            "tileloadd tmm7, [{w2} + {line}*1]",
-            "tdpbf16ps tmm2, tmm4, tmm7",
-            "tileloadd tmm5, [{w3} + {line}*1]",
-            "tdpbf16ps tmm3, tmm4, tmm5",
+            "tileloadd tmm6, [{w} + {line}*1]",
+            "tileloadd tmm4, [{x} + {line}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            $ask,
             "add {x}, {x_step}",
-            "add {w0}, {tile}",
-            "add {w1}, {tile}",
-            "add {w2}, {tile}",
-            "add {w3}, {tile}",
+            "add {w}, {tile}",
             "dec {groups}",
             "jnz 2b",
             "tilestored [{acc} + {acc_stride}*1], tmm0",
-            "tilestored [{acc} + {acc_stride}*1 + {line_bytes}], tmm1",
-            "tilestored [{acc} + {acc_stride}*1 + 2 * {line_bytes}], tmm2",
-            "tilestored [{acc} + {acc_stride}*1 + 3 * {line_bytes}], tmm3",
-            "tilerelease",
-            shapes = in(reg) &raw const shapes,
-            acc = in(reg) p.acc,
-            acc_stride = in(reg) p.acc_stride * size_of::<f32>(),
-            x = inout(reg) p.x => _,
-            w0 = inout(reg) w0 => _,
-            w1 = inout(reg) w1 => _,
-            w2 = inout(reg) w2 => _,
-            w3 = inout(reg) w3 => _,
-            groups = inout(reg) p.groups => _,
-            row = in(reg) size_of::<Bf16Group>(),
+            "/* {ahead} */",
+            zeros = in(reg) usize::from($p.onto_zeros),
+            acc = in(reg) $at.acc,
+            acc_stride = in(reg) $p.acc_stride * size_of::<f32>(),
+            x = inout(reg) $at.x => _,
+            w = inout(reg) $at.w => _,
+            ahead = inout(reg) $at.ahead => _,
+            groups = inout(reg) $p.groups => _,
             line = in(reg) LINE_BYTES,
-            x_step = in(reg) p.x_stride * size_of::<Bf16Group>(),
-            line_bytes = const LINE_BYTES,
+            x_step = in(reg) $p.x_stride * LINE_BYTES,
             tile = const TILE_BYTES,
             options(nostack),
-        );
+        )
+    };
+}
+
+/// A tile of rows and up to another one, times a strip.
+macro_rules! two_by_one {
+    ($p:expr, $at:expr, $ask:expr) => {
+        // Tiles 0 and 2 hold sums, 4 and 5 inputs, 6 weights.
+        asm!(
+            "tilezero tmm0",
+            "tilezero tmm2",
+            "test {zeros}, {zeros}",
+            "jnz 2f",
+            "tileloadd tmm0, [{acc} + {acc_stride}*1]",
+            "tileloadd tmm2, [{below} + {acc_stride}*1]",
+            "2:",
+            "tileloadd tmm6, [{w} + {line}*1]",
+            "tileloadd tmm4, [{x0} + {line}*1]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tileloadd tmm5, [{x1} + {line}*1]",
+            "tdpbf16ps tmm2, tmm5, tmm6",
+            $ask,
+            "add {x0}, {x_step}",
+            "add {x1}, {x_step}",
+            "add {w}, {tile}",
+            "dec {groups}",
+            "jnz 2b",
+            "tilestored [{acc} + {acc_stride}*1], tmm0",
+            "tilestored [{below} + {acc_stride}*1], tmm2",
+            "/* {ahead} */",
+            zeros = in(reg) usize::from($p.onto_zeros),
+            acc = in(reg) $at.acc,
+            below = in(reg) $at.acc.add(TILE_ROWS * $p.acc_stride),
+            acc_stride = in(reg) $p.acc_stride * size_of::<f32>(),
+            x0 = inout(reg) $at.x => _,
+            x1 = inout(reg) $at.x.add(TILE_ROWS) => _,
+            w = inout(reg) $at.w => _,
+            ahead = inout(reg) $at.ahead => _,
+            groups = inout(reg) $p.groups => _,
+            line = in(reg) LINE_BYTES,
+            x_step = in(reg) $p.x_stride * LINE_BYTES,
+            tile = const TILE_BYTES,
+            options(nostack),
+        )
+    };
+}
+
+/// Up to two tiles of rows, times a strip at a time: weights are read from front to back.
+unsafe fn columns(p: BlockProduct<Bits>) {
+    let (first, second) = (p.rows.min(TILE_ROWS), p.rows.saturating_sub(TILE_ROWS));
+    unsafe {
+        Shapes::new([first, first, second, second, first, second, TILE_ROWS, TILE_ROWS]).set();
+        for strip in 0..p.strips {
+            let w = p.w.add(strip * p.strip_stride);
+            let at = At { x: p.x, w, acc: p.acc.add(strip * LANES), ahead: w.wrapping_add(AHEAD_BYTES) };
+            match (second > 0, p.prefetch) {
+                (true, true) => two_by_one!(p, at, ask_ahead!("t0")),
+                (true, false) => two_by_one!(p, at, ask_ahead!()),
+                (false, true) => one_by_one!(p, at, ask_ahead!("t0")),
+                (false, false) => one_by_one!(p, at, ask_ahead!()),
+            }
+        }
     }
 }

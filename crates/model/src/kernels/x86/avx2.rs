@@ -7,7 +7,7 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::super::bf16::{self, Bf16, Bf16Group, Order};
+use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::super::simd::{LANES, Product, Simd, Weight};
@@ -224,7 +224,7 @@ impl Bf16 for Avx2 {
     const BF16_CHAINS: usize = 6;
 
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Floats>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(&p) }
     }

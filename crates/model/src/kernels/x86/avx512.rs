@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::bf16::{self, Bf16, Bf16Group, Order};
+use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, Weights};
 use super::super::simd::{Product, Simd, Weight};
@@ -165,7 +165,7 @@ impl Bf16 for Avx512 {
     const BF16_CHAINS: usize = 24;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
-    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Bf16Group>) {
+    unsafe fn bf16_tile<O: Order, const R: usize>(p: TileProduct<Floats>) {
         // SAFETY: passed on to the caller.
         unsafe { bf16::register_tile::<Self, O, R>(&p) }
     }

@@ -2,19 +2,31 @@
 
 use std::arch::asm;
 
-use super::super::bf16::{self, Bf16, Bf16Group, Order};
+use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::BlockProduct;
+use super::super::values::{self, ValueGroup};
 
 /// In the control register: such inputs count as zero, such results become zero.
 const INPUTS_AND_RESULTS: u32 = 1 << 6 | 1 << 15;
 
 /// [`bf16::product`] with numbers that are too small as zero.
 #[inline(always)]
-pub(in super::super) unsafe fn product_bf16<S: Bf16, O: Order>(p: BlockProduct<Bf16Group>) {
+pub(in super::super) unsafe fn product_bf16<S: Bf16, O: Order>(p: BlockProduct<Floats>) {
     // SAFETY: passed on to the caller. Between the two nothing but kernels compute with floats.
     unsafe {
         let before = to_zero();
         bf16::product::<S, O>(p);
+        restore(before);
+    }
+}
+
+/// [`values::add`] with numbers that are too small as zero.
+#[inline(always)]
+pub(in super::super) unsafe fn add_values<S: Bf16>(p: &ValueGroup<'_>) {
+    // SAFETY: as above.
+    unsafe {
+        let before = to_zero();
+        values::add::<S>(p);
         restore(before);
     }
 }

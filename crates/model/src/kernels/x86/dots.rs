@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use espalier_speculation::SplitMix64;
 
-use super::super::bf16::{self, Bf16Group, Dots, TILE_BYTES};
+use super::super::bf16::{self, Bf16Group, Bits, Dots, Floats, TILE_BYTES};
 use super::super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::super::portable::Portable;
 use super::super::simd::LANES;
@@ -33,12 +33,12 @@ struct Native;
 
 /// `acc += x * w`.
 #[inline(always)]
-pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bf16Group>) {
+pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bits>) {
     unsafe { blocks::product::<Avx512, Native>(p) }
 }
 
 impl Format<Avx512> for Native {
-    type Input = Bf16Group;
+    type Input = Bits;
     const BYTES: usize = TILE_BYTES;
     const VECTORS: usize = 1;
     const AT_ONCE: usize = 1;
@@ -46,7 +46,7 @@ impl Format<Avx512> for Native {
     const ROWS: usize = 12;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma")]
-    unsafe fn tile<const R: usize>(p: TileProduct<Bf16Group>) {
+    unsafe fn tile<const R: usize>(p: TileProduct<Bits>) {
         let BlockProduct { acc, acc_stride, groups, .. } = p.part;
         unsafe {
             let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(acc.add(r * acc_stride)));
@@ -84,8 +84,8 @@ pub(super) fn tried() -> Dot {
 /// A product of random numbers, tried before it is relied on: manuals leave the order of sums open.
 struct Trial {
     /// Inputs of each group, those of all rows side by side: as the instruction takes them, and as floats.
-    bits: Vec<Bf16Group>,
-    floats: Vec<Bf16Group>,
+    bits: Vec<Bits>,
+    floats: Vec<Floats>,
     weights: Vec<u16>,
 }
 
@@ -98,8 +98,8 @@ impl Trial {
         let mut number = move || any_number(random.next_u64());
         let inputs: Vec<f32> = (0..TRIAL_GROUPS * TRIAL_ROWS * GROUP).map(|_| number()).collect();
         Self {
-            bits: inputs.chunks(GROUP).map(Bf16Group::bits).collect(),
-            floats: inputs.chunks(GROUP).map(Bf16Group::floats).collect(),
+            bits: inputs.chunks(GROUP).map(Bits::of).collect(),
+            floats: inputs.chunks(GROUP).map(Floats::of).collect(),
             weights: (0..TRIAL_GROUPS * GROUP * LANES).map(|_| bf16::round(number())).collect(),
         }
     }
@@ -120,7 +120,7 @@ impl Trial {
     ///
     /// # Safety
     /// As for [`Self::run`].
-    unsafe fn sums(&self, inputs: &[Bf16Group], product: unsafe fn(BlockProduct<Bf16Group>)) -> Vec<u32> {
+    unsafe fn sums<X>(&self, inputs: &[X], product: unsafe fn(BlockProduct<X>)) -> Vec<u32> {
         let mut acc = vec![0.0_f32; TRIAL_ROWS * LANES];
         // SAFETY: all that the product reads and writes is as long as it says.
         unsafe {
@@ -134,6 +134,7 @@ impl Trial {
                 strips: 1,
                 acc: acc.as_mut_ptr(),
                 acc_stride: LANES,
+                onto_zeros: true,
                 prefetch: false,
             });
         }
@@ -144,7 +145,7 @@ impl Trial {
     ///
     /// # Safety
     /// As for [`Self::run`].
-    unsafe fn shortest(&self, inputs: &[Bf16Group], product: unsafe fn(BlockProduct<Bf16Group>)) -> Duration {
+    unsafe fn shortest<X>(&self, inputs: &[X], product: unsafe fn(BlockProduct<X>)) -> Duration {
         let time = |_| {
             let begin = Instant::now();
             std::hint::black_box(unsafe { self.sums(inputs, product) });
