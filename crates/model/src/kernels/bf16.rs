@@ -82,6 +82,13 @@ impl Bf16Group for Bits {
     }
 }
 
+impl Bits {
+    /// The whole group.
+    pub(super) fn as_mut_ptr(&mut self) -> *mut u16 {
+        self.0.as_mut_ptr()
+    }
+}
+
 /// Rounds values into the first places of a group.
 #[inline(always)]
 fn set<T>(group: &mut [T; GROUP], values: &[f32], round: impl Fn(f32) -> T) {

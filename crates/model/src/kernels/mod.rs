@@ -14,7 +14,7 @@ mod values;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use bf16::{Bf16Group, Bits, Dots, Floats, Tiles};
+use bf16::{Bf16Group, Dots, Floats, Tiles};
 pub(crate) use bf16::{Bf16Line, TILE_BYTES, TILE_STRIPS, place_in_tile, round as round_to_bf16};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use elementwise::CHAINS;
@@ -24,7 +24,7 @@ use portable::Portable;
 pub(crate) use simd::{LANES, Product};
 pub(crate) use values::{ValueGroup, ValueRun};
 #[cfg(target_arch = "x86_64")]
-use x86::{Avx2, Avx512, Dot, Sets};
+use x86::{Avx2, Avx512, Dot, NativeBits, Sets};
 
 use crate::arithmetic::Arithmetic;
 
@@ -209,7 +209,7 @@ kernels!(
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512_BF16, BF16_NAME, Avx512, int8 Avx512,
-    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16_by_dots as Bits,
+    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16_by_dots as NativeBits,
     values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
@@ -217,9 +217,9 @@ kernels!(
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AMX, AMX_NAME, Avx512, int8 Avx512,
-    tiles x86::product_bf16_in_tiles as Bits, dots x86::product_bf16::<Avx512, Dots> as Floats,
+    tiles x86::product_bf16_in_tiles as NativeBits, dots x86::product_bf16::<Avx512, Dots> as Floats,
     values x86::add_values::<Avx512>,
-    #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+    #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 
 impl Kernels {

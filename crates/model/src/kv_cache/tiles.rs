@@ -41,6 +41,16 @@ fn value_at(row: usize, d: usize) -> usize {
     (d / LANES * GROUPS + row / GROUP) * TILE_ELEMENTS + place_in_tile(d % LANES, row % GROUP)
 }
 
+/// Numbers rounded, zeros being what is missing.
+fn rounded<const N: usize>(values: &[f32]) -> [u16; N] {
+    let mut rounded = [0; N];
+    match <&[f32; N]>::try_from(values) {
+        Ok(values) => rounded.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = round_to_bf16(*value)),
+        Err(_) => rounded.iter_mut().zip(values).for_each(|(rounded, value)| *rounded = round_to_bf16(*value)),
+    }
+    rounded
+}
+
 impl Layout for Tiles {
     fn element_bytes(&self) -> usize {
         size_of::<u16>()
@@ -56,10 +66,23 @@ impl Layout for Tiles {
 
     unsafe fn store(&self, head: Head, row: usize, key: &[f32], value: &[f32]) {
         let (keys, values, groups) = (head.keys.cast::<u16>(), head.values.cast::<u16>(), Self::key_groups(head.dim));
-        // SAFETY: the places of a row's dimensions lie inside the block.
-        unsafe {
-            key.iter().enumerate().for_each(|(d, k)| *keys.add(key_at(row, d, groups)) = round_to_bf16(*k));
-            value.iter().enumerate().for_each(|(d, v)| *values.add(value_at(row, d)) = round_to_bf16(*v));
+        for (group, key) in key.chunks(GROUP).enumerate() {
+            let rounded = rounded::<GROUP>(key);
+            // SAFETY: the pairs of a row lie inside the tile, what is missing of the last group too.
+            unsafe {
+                let tile = keys.add(key_at(row, group * GROUP, groups));
+                for (pair, dims) in rounded.as_chunks::<2>().0.iter().enumerate() {
+                    tile.add(pair * 2 * LANES).cast::<[u16; 2]>().write_unaligned(*dims);
+                }
+            }
+        }
+        for (strip, value) in value.chunks(LANES).enumerate() {
+            let rounded = rounded::<LANES>(value);
+            // SAFETY: the dimensions of a row lie inside the tile, what is missing of the last strip too.
+            unsafe {
+                let tile = values.add(value_at(row, strip * LANES));
+                rounded.iter().enumerate().for_each(|(lane, value)| *tile.add(2 * lane) = *value);
+            }
         }
     }
 

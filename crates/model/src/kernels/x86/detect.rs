@@ -29,6 +29,8 @@ impl Sets {
             && is_x86_feature_detected!("avx512vl");
         let vnni = avx512 && is_x86_feature_detected!("avx512vnni");
         let bf16 = if vnni { dots::tried() } else { Dot::None };
-        Self { avx2, avx512, vnni, bf16, amx: vnni && amx::available() }
+        // Inputs of tiles are rounded by an instruction of AVX512-BF16.
+        let amx = vnni && is_x86_feature_detected!("avx512bf16") && amx::available();
+        Self { avx2, avx512, vnni, bf16, amx }
     }
 }

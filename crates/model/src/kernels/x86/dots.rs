@@ -31,6 +31,27 @@ pub(in super::super) enum Dot {
 /// Blocks that are multiplied by the instruction.
 struct Native;
 
+/// [`Bits`] that are rounded by the instruction for it, which has the bits of [`bf16::round`].
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(in super::super) struct NativeBits(Bits);
+
+impl Bf16Group for NativeBits {
+    const ZERO: Self = Self(Bits::ZERO);
+
+    #[inline(always)]
+    fn set(&mut self, values: &[f32]) {
+        match <&[f32; GROUP]>::try_from(values) {
+            Ok(values) => unsafe {
+                let (first, second) = (_mm512_loadu_ps(values.as_ptr()), _mm512_loadu_ps(values.as_ptr().add(LANES)));
+                let rounded = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first));
+                _mm512_storeu_si512(self.0.as_mut_ptr().cast(), rounded);
+            },
+            Err(_) => self.0.set(values),
+        }
+    }
+}
+
 /// `acc += x * w`.
 #[inline(always)]
 pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bits>) {
@@ -160,4 +181,34 @@ fn any_number(random: u64) -> f32 {
     let mantissa = (random % 511) as f32 - 255.0;
     let exponent = if random >> 32 & 7 == 0 { -64 - (random >> 40 & 7) as i32 } else { (random >> 40 & 7) as i32 - 11 };
     mantissa * 2.0_f32.powi(exponent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instruction_rounds_like_the_definition() {
+        if !is_x86_feature_detected!("avx512bf16") || !is_x86_feature_detected!("avx512bw") {
+            return;
+        }
+        #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl")]
+        unsafe fn native(values: &[f32]) -> NativeBits {
+            NativeBits::of(values)
+        }
+        let mut random = SplitMix64::new(3);
+        let any: Vec<f32> = (0..1 << 16).map(|_| f32::from_bits(random.next_u64() as u32)).collect();
+        // Ties, the smallest normal numbers, those that are none, the largest, infinities, and what is no number.
+        let bits = [0, 1, 0x3F80_8000, 0x3F81_8000, 0x007F_FFFF, 0x0080_0000, 0x7F7F_FFFF, 0x7F80_0000, 0x7F80_0001];
+        let special = bits.into_iter().flat_map(|bits| [bits, bits | 1 << 31]).map(f32::from_bits);
+        let values: Vec<f32> = any.into_iter().chain(special).collect();
+        for group in values.chunks(GROUP) {
+            let mut whole = [0.0; GROUP];
+            whole[..group.len()].copy_from_slice(group);
+            let mut found = unsafe { native(&whole) };
+            let mut expected = Bits::of(&whole);
+            let of = |bits: &mut Bits| unsafe { *bits.as_mut_ptr().cast::<[u16; GROUP]>() };
+            assert_eq!(of(&mut found.0), of(&mut expected), "{group:?}");
+        }
+    }
 }

@@ -12,4 +12,4 @@ pub(super) use avx2::Avx2;
 pub(super) use avx512::Avx512;
 pub(super) use denormals::{add_values, product_bf16};
 pub(super) use detect::Sets;
-pub(super) use dots::{Dot, product_bf16 as product_bf16_by_dots};
+pub(super) use dots::{Dot, NativeBits, product_bf16 as product_bf16_by_dots};
