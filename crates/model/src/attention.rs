@@ -87,8 +87,8 @@ struct Scratch {
     tiles: TileProducts,
 }
 
-/// Numbers whose rows begin where what processors hand to each other does, if they are whole vectors long: a tile is
-/// stored twice as fast then.
+/// Numbers whose rows begin with a cache line, if they are whole vectors long: no row of a tile is stored into two lines
+/// then.
 #[derive(Default)]
 struct Vectors(Vec<Vector>);
 

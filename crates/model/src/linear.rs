@@ -126,7 +126,7 @@ impl Linear {
 /// Most rows that one task multiplies before it hands them on.
 const ROWS_MAX: usize = 64;
 
-/// Sums, whose vectors begin where what processors hand to each other does.
+/// Sums, whose rows begin with a cache line: no row of a tile is stored into two lines then.
 #[repr(align(64))]
 struct Aligned([MaybeUninit<f32>; ROWS_MAX * PANEL]);
 

@@ -1,9 +1,11 @@
 //! Fork and join for kernels of a few microseconds.
 //!
 //! A decode step is some sixty short parallel regions. General pools take 5 to 20 microseconds to start one; here the
-//! helpers spin between regions of one forward pass and park only when none came for a while, so a region starts in
-//! well under one. Tasks are claimed one by one, so a thread that the system took away does not hold the others up
-//! for more than its own task; every task is computed whole by one thread, so results do not depend on who does it.
+//! helpers spin between regions of one forward pass and park only when none came for a while. Each thread has a share of
+//! a region's tasks, side by side, and claims them one by one from a counter of its own: to write a cache line that another
+//! processor wrote last takes a tenth of a microsecond or more. Who is done takes from the others' shares, so a thread that
+//! the system took away does not hold them up for more than its own task. Every task is computed whole by one thread, so
+//! results do not depend on who does it.
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -30,7 +32,7 @@ impl Region {
     }
 }
 
-/// Alone in what processors hand to each other, and in what they fetch along with it.
+/// Alone in its cache line, and in the next one, which processors fetch along with it.
 #[repr(align(128))]
 struct Line<T>(T);
 
