@@ -17,8 +17,8 @@ use crate::soak::{self, Soak};
 /// What is to be measured.
 #[derive(Debug, Subcommand)]
 pub enum Bench {
-    /// One forward pass over 1 to 64 tokens, next to what the machine allows at best; and eight sequences in one pass, next to
-    /// eight passes. Of models at hand, or of the sizes of well-known ones.
+    /// One forward pass over 1 to 64 tokens, next to what the machine allows at best; and over 2 to 16 sequences, next to a
+    /// pass for each of them. Of models at hand, or of the sizes of well-known ones.
     Kernels(Kernels),
     /// What an arithmetic does to a model's predictions: perplexity, and how often the same token is the most probable.
     Perplexity(Perplexity),

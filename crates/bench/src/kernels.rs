@@ -233,7 +233,7 @@ fn print(measured: &Measured, json: bool) {
         measured.bandwidth / 1e9,
     );
     anstream::println!("{}", passes_table(&measured.passes));
-    anstream::println!("{} sequences in one pass:\n{}", together::SEQUENCES, together_table(&measured.together));
+    anstream::println!("several sequences in one pass:\n{}", together_table(&measured.together));
 }
 
 fn passes_table(passes: &[PassTime]) -> comfy_table::Table {
@@ -252,7 +252,9 @@ fn passes_table(passes: &[PassTime]) -> comfy_table::Table {
 fn together_table(passes: &[Together]) -> comfy_table::Table {
     let row = |pass: &Together| {
         let [ms, alone] = [pass.ms, pass.alone_ms].map(|ms| format!("{ms:.3}"));
-        vec![pass.rows.to_string(), ms, alone, format!("{:.2}", pass.to_alone)]
+        let rate = format!("{:.0}", pass.rows_per_second);
+        vec![pass.sequences.to_string(), pass.rows.to_string(), ms, alone, format!("{:.2}", pass.to_alone), rate]
     };
-    report::table(&["tokens of each", "together (ms)", "one by one (ms)", "to one by one"], passes.iter().map(row))
+    let header = ["sequences", "tokens of each", "together (ms)", "one by one (ms)", "to one by one", "tokens/s"];
+    report::table(&header, passes.iter().map(row))
 }

@@ -8,16 +8,33 @@ use serde::Serialize;
 use super::pass::{Turns, cache, sharing_caches, tree};
 use crate::statistics::median;
 
-/// Sequences verified together.
-pub(super) const SEQUENCES: usize = 8;
+/// What is measured. With one row each it is plain decoding: no more sequences than rows in the other tables, but each with
+/// keys and values of its own to read. With more, a root with trees of two, four and eight nodes.
+const LOADS: [Load; 7] = [
+    Load { sequences: 2, rows: 1 },
+    Load { sequences: 4, rows: 1 },
+    Load { sequences: 8, rows: 1 },
+    Load { sequences: 16, rows: 1 },
+    Load { sequences: 8, rows: 3 },
+    Load { sequences: 8, rows: 5 },
+    Load { sequences: 8, rows: 9 },
+];
 
-/// Rows of each: a token of plain decoding, and a root with trees of two, four and eight nodes.
-const ROWS: [usize; 4] = [1, 3, 5, 9];
+/// Most sequences of a load.
+const SEQUENCES_MAX: usize = 16;
 
-/// One pass for [`SEQUENCES`] sequences.
+/// What one pass runs.
+#[derive(Clone, Copy)]
+struct Load {
+    sequences: usize,
+    /// Of each.
+    rows: usize,
+}
+
+/// One pass for several sequences.
 #[derive(Serialize)]
 pub(super) struct Together {
-    sequences: usize,
+    pub(super) sequences: usize,
     /// Of each sequence.
     pub(super) rows: usize,
     /// How often it was measured.
@@ -28,31 +45,38 @@ pub(super) struct Together {
     pub(super) alone_ms: f64,
     /// What sharing leaves of that.
     pub(super) to_alone: f64,
+    /// Rows of passes that follow each other without a pause: with one row each, the tokens of plain decoding.
+    pub(super) rows_per_second: f64,
 }
 
-/// Measures all numbers of rows, both ways in turns. Sequences may share the keys and values of their context: large models
+/// Measures all loads, both ways in turns. Sequences may share the keys and values of their context: large models
 /// take long to compute them.
 pub(super) fn measure(decoder: &Decoder, work: &mut Workspace, share: bool) -> Result<Vec<Together>, ModelError> {
     let mut caches = match share {
-        true => sharing_caches(decoder, work, SEQUENCES)?,
-        false => (0..SEQUENCES).map(|_| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?,
+        true => sharing_caches(decoder, work, SEQUENCES_MAX)?,
+        false => (0..SEQUENCES_MAX).map(|_| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?,
     };
-    let mut times = ROWS.map(|rows| (tree(decoder, rows), Vec::new(), Vec::new()));
+    let mut times = LOADS.map(|load| (load, Vec::new(), Vec::new()));
     let mut turns = Turns::begin();
     while turns.another() {
-        for (rows, together, alone) in &mut times {
-            together.push(pass(decoder, work, &mut caches, rows)?);
-            let passes = caches.chunks_mut(1).map(|one| pass(decoder, work, one, rows));
+        for (load, together, alone) in &mut times {
+            let (rows, caches) = (tree(decoder, load.rows), &mut caches[..load.sequences]);
+            together.push(pass(decoder, work, caches, &rows)?);
+            let passes = caches.chunks_mut(1).map(|one| pass(decoder, work, one, &rows));
             alone.push(passes.sum::<Result<f64, _>>()?);
         }
     }
-    Ok(times.map(|(rows, together, alone)| summed_up(rows.len(), together, alone)).into())
+    Ok(times.map(|(load, together, alone)| load.summed_up(together, alone)).into())
 }
 
-fn summed_up(rows: usize, together: Vec<f64>, alone: Vec<f64>) -> Together {
-    let turns = together.len();
-    let [ms, alone_ms] = [together, alone].map(|times| median(times).unwrap_or(f64::NAN));
-    Together { sequences: SEQUENCES, rows, turns, ms, alone_ms, to_alone: ms / alone_ms }
+impl Load {
+    fn summed_up(self, together: Vec<f64>, alone: Vec<f64>) -> Together {
+        let Self { sequences, rows } = self;
+        let turns = together.len();
+        let [ms, alone_ms] = [together, alone].map(|times| median(times).unwrap_or(f64::NAN));
+        let rows_per_second = (sequences * rows) as f64 / ms * 1e3;
+        Together { sequences, rows, turns, ms, alone_ms, to_alone: ms / alone_ms, rows_per_second }
+    }
 }
 
 /// Runs the same rows for all sequences in one pass, forgets them, and gives the milliseconds that the pass took.
