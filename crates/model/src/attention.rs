@@ -67,7 +67,7 @@ pub(crate) struct Task<'a> {
     pub(crate) kv_head: usize,
     /// First row, among the sequence's new rows.
     pub(crate) first_row: usize,
-    /// Queries (rows, heads * head_dim with the given stride), rotated and scaled.
+    /// Of each row the queries that share the head (group * head_dim), rotated and scaled.
     pub(crate) queries: &'a [&'a [f32]],
 }
 
@@ -205,11 +205,8 @@ impl<'a> Heads<'a> {
 
     /// Queries side by side: (count, head_dim).
     fn gather<'b>(&self, buffer: &'b mut Vec<f32>) -> &'b [f32] {
-        let width = self.shape.group() * self.shape.head_dim;
         buffer.clear();
-        for row in self.task.queries {
-            buffer.extend_from_slice(&row[self.task.kv_head * width..][..width]);
-        }
+        self.task.queries.iter().for_each(|row| buffer.extend_from_slice(row));
         buffer
     }
 

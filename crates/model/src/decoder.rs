@@ -14,7 +14,7 @@ use crate::model_info::ModelInfo;
 use crate::packed::{Packed, PackedPass};
 use crate::pass::Pass;
 use crate::raw_parts::{Part, RawParts};
-use crate::rope::RotaryTable;
+use crate::rotations::Rotations;
 use crate::weights::Weights;
 use crate::workspace::Workspace;
 
@@ -78,8 +78,8 @@ impl Decoder {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let layers_of_states = if raw.has_states() { raw.layers() } else { 0 };
-        let rotary = RotaryTable::new(&config);
-        let info = Arc::new(ModelInfo { config, rotary, layers: raw.layers(), layers_of_states });
+        let rotations = Rotations::new(&config);
+        let info = Arc::new(ModelInfo { config, rotations, layers: raw.layers(), layers_of_states });
         let engine = match options.device {
             DeviceKind::Cpu => {
                 options.ranks.of(options.device, &info.config)?;

@@ -23,8 +23,13 @@ impl<'a, T> Disjoint<'a, T> {
     /// Parts that are alive at the same time do not overlap.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn slice(&self, from: usize, len: usize) -> &'a mut [T] {
-        assert!(from.checked_add(len).is_some_and(|end| end <= self.len), "a part of the buffer");
         // SAFETY: inside the buffer; the caller keeps parts apart.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(from), len) }
+        unsafe { std::slice::from_raw_parts_mut(self.at(from, len), len) }
+    }
+
+    /// Where elements `from .. from + len` begin, for parts that lie between those of others.
+    pub(crate) fn at(&self, from: usize, len: usize) -> *mut T {
+        assert!(from.checked_add(len).is_some_and(|end| end <= self.len), "a part of the buffer");
+        self.start.wrapping_add(from)
     }
 }

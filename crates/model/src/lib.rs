@@ -47,6 +47,7 @@ mod raw_model;
 mod raw_parts;
 mod reference;
 mod rope;
+mod rotations;
 mod row_lists;
 mod rows;
 mod source;

@@ -2,12 +2,12 @@
 
 use crate::config::ModelConfig;
 use crate::error::{ModelError, Result};
-use crate::rope::RotaryTable;
+use crate::rotations::Rotations;
 
 /// A model without its weights.
 pub(crate) struct ModelInfo {
     pub(crate) config: ModelConfig,
-    pub(crate) rotary: RotaryTable,
+    pub(crate) rotations: Rotations,
     /// Layers that are loaded.
     pub(crate) layers: usize,
     /// Those of them in which other models' hidden states stand beside tokens.

@@ -1,5 +1,6 @@
 //! A model on the CPU: packed weights, run by kernels.
 
+mod heads;
 mod loading;
 mod pass;
 

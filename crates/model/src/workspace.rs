@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::kernels::Kernels;
-use crate::linear::Rounded;
+use crate::linear::Inputs;
 use crate::pass::Results;
 use crate::team::Team;
 
@@ -13,8 +13,6 @@ pub struct Workspace {
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: Buffers,
     pub(crate) results: Results,
-    /// What a linear layer multiplies, where that is rounded first.
-    pub(crate) rounded: Rounded,
     /// How long the last pass waited for others of the team.
     pub(crate) waited: Duration,
 }
@@ -33,7 +31,6 @@ impl Workspace {
             kernels: Kernels::detect(),
             buffers: Buffers::default(),
             results: Results::default(),
-            rounded: Rounded::default(),
             waited: Duration::ZERO,
         }
     }
@@ -61,20 +58,21 @@ impl Workspace {
     }
 }
 
-/// Row-major buffers, grown on demand and kept.
+/// What a pass works on, grown on demand and kept. Row after row, but for inputs of layers.
 #[derive(Default)]
 pub(crate) struct Buffers {
     /// The residual stream (rows, hidden).
     pub(crate) x: Vec<f32>,
-    /// A normalised input (rows, hidden).
-    pub(crate) normed: Vec<f32>,
+    /// The stream, normalised: inputs of what reads it.
+    pub(crate) normed: Inputs,
     /// Queries, keys and values (rows, (heads + 2 kv_heads) * head_dim).
     pub(crate) qkv: Vec<f32>,
-    /// Attention's result (rows, heads * head_dim).
-    pub(crate) attended: Vec<f32>,
-    /// The feed-forward's inner activations (rows, ffn).
-    pub(crate) inner: Vec<f32>,
-    /// cos and sin (rows, rotary_dim / 2) each.
-    pub(crate) cos: Vec<f32>,
-    pub(crate) sin: Vec<f32>,
+    /// Attention's result: inputs of the output projection.
+    pub(crate) attended: Inputs,
+    /// The same (rows, heads * head_dim) where heads are no whole groups of inputs.
+    pub(crate) heads: Vec<f32>,
+    /// The feed-forward's inner activations: inputs of the down projection.
+    pub(crate) inner: Inputs,
+    /// The position of each row.
+    pub(crate) positions: Vec<usize>,
 }

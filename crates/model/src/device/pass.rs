@@ -45,7 +45,7 @@ impl Pass for DevicePass<'_> {
     }
 
     fn place(&mut self, placed: &[Placed]) -> Result<()> {
-        self.ranks.tell(&Step::Place(Arc::new(Placement::new(placed, &self.info.rotary))))
+        self.ranks.tell(&Step::Place(Arc::new(Placement::new(placed, self.info.rotations.table()))))
     }
 
     fn layer(&mut self, index: usize, _: &[Placed]) -> Result<()> {

@@ -152,7 +152,7 @@ impl<'a> Rank<'a> {
     /// Rotates the first dimensions of heads: their first half against the second.
     fn rotate(&self, heads: &Tensor) -> Computed<Tensor> {
         let [cos, sin] = &self.placed()?.rotation;
-        let (rotary_dim, head_dim) = (self.info.rotary.rotary_dim, heads.dim(2)?);
+        let (rotary_dim, head_dim) = (self.info.rotations.table().rotary_dim, heads.dim(2)?);
         let half = rotary_dim / 2;
         let (first, second) = (heads.narrow(2, 0, half)?, heads.narrow(2, half, half)?);
         let turned = (first.broadcast_mul(cos)? - second.broadcast_mul(sin)?)?;

@@ -119,15 +119,20 @@ impl<X> TileProduct<X> {
     }
 }
 
+/// Makes the sums of all rows zeros, so many elements each, if they begin with those.
+#[inline(always)]
+pub(super) unsafe fn clear<X>(p: &BlockProduct<X>, width: usize) {
+    if p.onto_zeros {
+        // SAFETY: the sums of a row.
+        (0..p.rows).for_each(|row| unsafe { std::ptr::write_bytes(p.acc.add(row * p.acc_stride), 0, width) });
+    }
+}
+
 /// `acc += x * w`.
 #[inline(always)]
 pub(super) unsafe fn product<S: Simd, F: Format<S>>(p: BlockProduct<F::Input>) {
-    if p.onto_zeros {
-        for row in 0..p.rows {
-            // SAFETY: the sums of all strips.
-            unsafe { std::ptr::write_bytes(p.acc.add(row * p.acc_stride), 0, p.strips * F::VECTORS * LANES) };
-        }
-    }
+    // SAFETY: the sums of all strips.
+    unsafe { clear(&p, p.strips * F::VECTORS * LANES) };
     for strip in 0..p.strips {
         for group in (0..p.groups).step_by(GROUPS_AT_ONCE) {
             // SAFETY: these are strips and groups of the product.

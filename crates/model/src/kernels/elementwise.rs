@@ -111,6 +111,32 @@ pub(crate) unsafe fn scale<S: Simd>(x: &mut [f32], factor: f32) {
     }
 }
 
+/// `x += y`.
+#[inline(always)]
+pub(crate) unsafe fn add<S: Simd>(x: &mut [f32], y: &[f32]) {
+    // SAFETY: lane arithmetic on chunks.
+    unsafe {
+        for (x, y) in x.chunks_mut(LANES).zip(y.chunks(LANES)) {
+            store::<S>(x, S::add(load::<S>(x, 0.0), load::<S>(y, 0.0)));
+        }
+    }
+}
+
+/// Pairs of numbers in the plane, rotated: `a, b = a cos - b sin, b cos + a sin`.
+#[inline(always)]
+pub(crate) unsafe fn rotate<S: Simd>(a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
+    // SAFETY: lane arithmetic on chunks.
+    unsafe {
+        let pairs = a.chunks_mut(LANES).zip(b.chunks_mut(LANES));
+        for ((a, b), (cos, sin)) in pairs.zip(cos.chunks(LANES).zip(sin.chunks(LANES))) {
+            let (x, y) = (load::<S>(a, 0.0), load::<S>(b, 0.0));
+            let (cos, sin) = (load::<S>(cos, 0.0), load::<S>(sin, 0.0));
+            store::<S>(a, S::sub(S::mul(x, cos), S::mul(y, sin)));
+            store::<S>(b, S::add(S::mul(y, cos), S::mul(x, sin)));
+        }
+    }
+}
+
 /// `out = gate / (1 + e^-gate) * up`.
 #[inline(always)]
 pub(crate) unsafe fn silu_mul<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32]) {

@@ -10,7 +10,7 @@
 //! weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
 use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
-use super::simd::{LANES, Simd, to_array};
+use super::simd::{LANES, Simd, sum, to_array};
 
 /// Inputs of one output that lie side by side: as many products as one 32-bit sum takes at once.
 pub(crate) const QUAD: usize = 4;
@@ -230,15 +230,26 @@ pub(super) unsafe fn product<S: Int8, W: Weights>(p: BlockProduct<InputGroup>) {
     unsafe { blocks::product::<S, Int8Blocks<W>>(p) }
 }
 
-/// Rounds up to [`GROUP`] inputs to bytes, zeros being what is missing. A group of numbers too small to be divided by
-/// becomes zeros.
+/// Rounds inputs to bytes: the groups that they make go to `groups`, `step` apart. Zeros are what is missing of the last.
 #[inline(always)]
-pub(super) unsafe fn quantize<S: Int8>(values: &[f32], group: &mut InputGroup) {
-    let mut padded = [0.0; GROUP];
-    let values = values.as_array().unwrap_or_else(|| {
-        padded[..values.len()].copy_from_slice(values);
-        &padded
-    });
+pub(super) unsafe fn quantize<S: Int8>(values: &[f32], groups: *mut InputGroup, step: usize) {
+    let (whole, rest) = values.as_chunks::<GROUP>();
+    // SAFETY: there is a group for all of these.
+    unsafe {
+        for (at, values) in whole.iter().enumerate() {
+            quantize_group::<S>(values, &mut *groups.add(at * step));
+        }
+        if !rest.is_empty() {
+            let mut padded = [0.0; GROUP];
+            padded[..rest.len()].copy_from_slice(rest);
+            quantize_group::<S>(&padded, &mut *groups.add(whole.len() * step));
+        }
+    }
+}
+
+/// A group of numbers too small to be divided by becomes zeros.
+#[inline(always)]
+unsafe fn quantize_group<S: Int8>(values: &[f32; GROUP], group: &mut InputGroup) {
     // SAFETY: both halves of the group are whole vectors.
     unsafe {
         let [first, second] = [S::load(values.as_ptr()), S::load(values.as_ptr().add(LANES))];
@@ -246,16 +257,20 @@ pub(super) unsafe fn quantize<S: Int8>(values: &[f32], group: &mut InputGroup) {
         let sizes = S::max(S::max(first, S::sub(zero, first)), S::max(second, S::sub(zero, second)));
         let largest = largest::<S>(sizes);
         let factor = S::splat(if largest > SMALLEST { LARGEST / largest } else { 0.0 });
+        let rounded = [S::round(S::mul(first, factor)), S::round(S::mul(second, factor))];
+        // Integers as floats, whose sum is exact.
+        let total = sum::<S>(S::add(rounded[0], rounded[1]));
         group.scale = largest / LARGEST;
-        group.quants = S::to_bytes([S::round(S::mul(first, factor)), S::round(S::mul(second, factor))]);
+        group.total = group.scale * total;
+        // A few thousand at most, and what is no number becomes one.
+        group.offset = -OFFSET * total.max(-LIMIT).min(LIMIT).to_int_unchecked::<i32>();
+        let quants = S::to_bytes(rounded);
+        // No closure, as in `elementwise`.
+        for (size, quant) in group.sizes.iter_mut().zip(quants) {
+            *size = quant.unsigned_abs();
+        }
+        group.quants = quants;
     }
-    let mut sum = 0;
-    for (quant, size) in group.quants.iter().zip(&mut group.sizes) {
-        *size = quant.unsigned_abs();
-        sum += i32::from(*quant);
-    }
-    group.total = group.scale * sum as f32;
-    group.offset = -OFFSET * sum;
 }
 
 /// The largest of all lanes.
@@ -272,6 +287,9 @@ unsafe fn largest<S: Simd>(v: S::V) -> f32 {
     }
     lanes[0]
 }
+
+/// No sum of the quants of a group is larger.
+const LIMIT: f32 = LARGEST * GROUP as f32;
 
 /// Below this a number is no divisor: what it gives could be infinite.
 const SMALLEST: f32 = f32::MIN_POSITIVE * LARGEST;

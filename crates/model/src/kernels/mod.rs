@@ -45,11 +45,13 @@ pub(crate) struct Kernels {
     product_q4: unsafe fn(BlockProduct<InputGroup>),
     round_for_tiles: unsafe fn(&[f32], &mut [Bf16Line]),
     round_for_dots: unsafe fn(&[f32], &mut [Bf16Line]),
-    round_to_int8: unsafe fn(&[f32], &mut InputGroup),
+    round_to_int8: unsafe fn(&[f32], *mut InputGroup, usize),
     rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     softmax_terms: unsafe fn(&mut [f32]) -> f32,
     scale: unsafe fn(&mut [f32], f32),
+    add: unsafe fn(&mut [f32], &[f32]),
+    rotate: unsafe fn(&mut [f32], &mut [f32], &[f32], &[f32]),
     silu_mul: unsafe fn(&[f32], &[f32], &mut [f32]),
     read: unsafe fn(&[f32]) -> f32,
     multiply_adds: unsafe fn(usize) -> f32,
@@ -115,9 +117,9 @@ macro_rules! kernels {
                 <$for_dots>::round(values, lines);
             }
             $(#[$features])?
-            unsafe fn round_to_int8(values: &[f32], group: &mut InputGroup) {
-                // SAFETY: the instruction set was detected.
-                unsafe { int8::quantize::<$set>(values, group) }
+            unsafe fn round_to_int8(values: &[f32], groups: *mut InputGroup, step: usize) {
+                // SAFETY: passed on to the caller.
+                unsafe { int8::quantize::<$set>(values, groups, step) }
             }
             $(#[$features])?
             unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -138,6 +140,16 @@ macro_rules! kernels {
             unsafe fn scale(x: &mut [f32], factor: f32) {
                 // SAFETY: the instruction set was detected.
                 unsafe { elementwise::scale::<$set>(x, factor) }
+            }
+            $(#[$features])?
+            unsafe fn add(x: &mut [f32], y: &[f32]) {
+                // SAFETY: the instruction set was detected.
+                unsafe { elementwise::add::<$set>(x, y) }
+            }
+            $(#[$features])?
+            unsafe fn rotate(a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
+                // SAFETY: the instruction set was detected.
+                unsafe { elementwise::rotate::<$set>(a, b, cos, sin) }
             }
             $(#[$features])?
             unsafe fn silu_mul(gate: &[f32], up: &[f32], out: &mut [f32]) {
@@ -172,6 +184,8 @@ macro_rules! kernels {
                 layer_norm,
                 softmax_terms,
                 scale,
+                add,
+                rotate,
                 silu_mul,
                 read,
                 multiply_adds,
@@ -334,9 +348,12 @@ impl Kernels {
     }
 
     /// See [`int8::quantize`].
-    pub(crate) fn round_to_int8(&self, values: &[f32], group: &mut InputGroup) {
-        // SAFETY: the set was detected.
-        unsafe { (self.round_to_int8)(values, group) }
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn round_to_int8(&self, values: &[f32], groups: *mut InputGroup, step: usize) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.round_to_int8)(values, groups, step) }
     }
 
     /// See [`elementwise::rms_norm`].
@@ -361,6 +378,18 @@ impl Kernels {
     pub(crate) fn scale(&self, x: &mut [f32], factor: f32) {
         // SAFETY: the set was detected.
         unsafe { (self.scale)(x, factor) }
+    }
+
+    /// See [`elementwise::add`].
+    pub(crate) fn add(&self, x: &mut [f32], y: &[f32]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.add)(x, y) }
+    }
+
+    /// See [`elementwise::rotate`].
+    pub(crate) fn rotate(&self, a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.rotate)(a, b, cos, sin) }
     }
 
     /// See [`elementwise::silu_mul`].
@@ -548,6 +577,11 @@ mod tests {
             out.clone_from(&x);
             found.push(kernels.softmax_terms(&mut out));
             kernels.scale(&mut out, 0.37);
+            found.extend(&out);
+            kernels.add(&mut out, &x);
+            found.extend(&out);
+            let (a, b) = out.split_at_mut(len / 2);
+            kernels.rotate(a, &mut b[..len / 2], &x[..len / 2], &w[..len / 2]);
             found.extend(&out);
             found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
         };

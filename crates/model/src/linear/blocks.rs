@@ -3,6 +3,8 @@
 //! A panel is cut into strips of outputs, a strip into blocks of one group of inputs each. So a panel is read from front to
 //! back.
 
+use std::mem::MaybeUninit;
+
 use super::layout::PANEL;
 use super::stored_rows::StoredRows;
 use crate::arena::{Arena, Slab};
@@ -87,7 +89,12 @@ impl<B: Block> BlockPanels<B> {
     }
 
     /// Rounded rows times a panel, into rows of [`PANEL`].
-    pub(super) fn product<X>(&self, panel: usize, x: &RoundedRows<'_, X>, acc: &mut [f32]) -> BlockProduct<X> {
+    pub(super) fn product<X>(
+        &self,
+        panel: usize,
+        x: &RoundedRows<'_, X>,
+        acc: &mut [MaybeUninit<f32>],
+    ) -> BlockProduct<X> {
         let (rows, strips) = (x.count, PANEL / B::OUTPUTS);
         let strip_stride = self.groups * B::BYTES;
         let w = &self.slab.as_slice()[panel * strips * strip_stride..][..strips * strip_stride];
@@ -104,7 +111,7 @@ impl<B: Block> BlockPanels<B> {
             w: w.as_ptr(),
             strip_stride,
             strips,
-            acc: acc.as_mut_ptr(),
+            acc: acc.as_mut_ptr().cast(),
             acc_stride: PANEL,
             onto_zeros: true,
             prefetch: true,

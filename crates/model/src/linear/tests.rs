@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::matrix::Linear;
 use super::packing::Packer;
-use super::{Compute, Rounded};
+use super::{Compute, Inputs};
 use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::kernels::{GROUP, Kernels, LARGEST};
 use crate::pool::Pool;
@@ -39,8 +39,10 @@ fn packed(arithmetic: Arithmetic, Sizes { inputs, outputs }: Sizes, weights: &[f
 fn forward(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {
     let (outputs, rows) = (linear.outputs(), x.len() / linear.inputs());
     let found = parking_lot::Mutex::new(vec![0.0; rows * outputs]);
-    let compute = Compute { pool: &mut Pool::new(2), kernels, rounded: &mut Rounded::default() };
-    linear.forward(compute, x, &|row, first, values| {
+    let (mut inputs, pool) = (Inputs::default(), &mut Pool::new(2));
+    let given = |row: usize, values: &mut [f32]| values.copy_from_slice(&x[row * linear.inputs()..][..linear.inputs()]);
+    inputs.make_room(kernels, linear, rows).fill(pool, given);
+    linear.forward(Compute { pool, kernels }, &inputs, &|row, first, values| {
         found.lock()[row * outputs + first..][..values.len()].copy_from_slice(values);
     });
     found.into_inner()

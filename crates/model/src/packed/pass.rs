@@ -1,18 +1,17 @@
 //! A pass on the CPU, over packed weights.
 
+use super::heads::{Heads, HeadsOfLayer};
 use super::{Biased, Layer, Mlp, NormLayer, Packed, Projection};
 use crate::activation::gated;
 use crate::attention::{Context, Task};
 use crate::disjoint::Disjoint;
 use crate::error::{ModelError, Result};
-use crate::kernels::Kernels;
+use crate::kernels::{GROUP, Kernels};
 use crate::kv_cache::{Beside, LayerCache};
-use crate::linear::Rounded;
-use crate::linear::{Compute, PANEL};
+use crate::linear::{Compute, Inputs, Linear, PANEL};
 use crate::model_info::ModelInfo;
 use crate::pass::{Keys, Pass, Results, sized};
 use crate::placed::Placed;
-use crate::pool::Pool;
 use crate::team::Turn;
 use crate::workspace::{Buffers, Workspace};
 
@@ -31,15 +30,6 @@ struct Piece {
     kv_head: usize,
 }
 
-/// Which heads of a layer are projected.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Heads {
-    /// Queries, keys and values.
-    All,
-    /// Only those that other rows see.
-    KeysAndValues,
-}
-
 /// A pass at work.
 pub(crate) struct PackedPass<'a> {
     info: &'a ModelInfo,
@@ -48,7 +38,6 @@ pub(crate) struct PackedPass<'a> {
     kernels: &'static Kernels,
     buffers: &'a mut Buffers,
     results: &'a mut Results,
-    rounded: &'a mut Rounded,
 }
 
 impl Pass for PackedPass<'_> {
@@ -81,7 +70,9 @@ impl Pass for PackedPass<'_> {
         if placed.iter().any(|placed| placed.blocks.are_on_devices()) {
             return Err(ModelError::CacheElsewhere);
         }
-        self.rotations(placed);
+        let positions = &mut self.buffers.positions;
+        positions.clear();
+        positions.extend(placed.iter().flat_map(Placed::positions));
         Ok(())
     }
 
@@ -90,16 +81,14 @@ impl Pass for PackedPass<'_> {
         let layer = &self.model.layers[index];
         let caches: Vec<LayerCache> = placed.iter().map(|placed| placed.layer(index)).collect();
         self.project(&layer.input, Heads::All);
-        let rows = RowsInLayer { caches: &caches, placed };
-        self.rotate_and_store(layer, &layer.input, Heads::All, rows);
-        self.attend(layer, rows);
+        self.attend(layer, RowsInLayer { caches: &caches, placed });
         if self.info.config.parallel_residual {
             // The feed-forward reads the stream as it was before attention was added.
-            self.normalise(&layer.post_norm);
+            self.normalise(&layer.post_norm, layer.mlp.inner());
             self.add(&layer.output, |b| (&b.attended, &mut b.x));
         } else {
             self.add(&layer.output, |b| (&b.attended, &mut b.x));
-            self.normalise(&layer.post_norm);
+            self.normalise(&layer.post_norm, layer.mlp.inner());
         }
         self.inner(&layer.mlp);
         self.add(layer.mlp.down(), |b| (&b.inner, &mut b.x));
@@ -114,7 +103,7 @@ impl Pass for PackedPass<'_> {
         };
         let caches: Vec<LayerCache> = placed.iter().map(|placed| placed.layer(index)).collect();
         self.project(by, Heads::KeysAndValues);
-        self.rotate_and_store(layer, by, Heads::KeysAndValues, RowsInLayer { caches: &caches, placed });
+        self.store(layer, by, RowsInLayer { caches: &caches, placed });
         Ok(())
     }
 
@@ -128,7 +117,7 @@ impl Pass for PackedPass<'_> {
     }
 
     fn answer(&mut self, places: &[usize]) -> Result<()> {
-        self.normalise(&self.model.final_norm);
+        self.normalise(&self.model.final_norm, &self.model.head.weight);
         self.head(places);
         Ok(())
     }
@@ -145,21 +134,8 @@ impl Pass for PackedPass<'_> {
 impl PackedPass<'_> {
     /// A pass of `decoder` in the buffers of `work`, as soon as its team is free.
     pub(crate) fn new<'a>(info: &'a ModelInfo, model: &'a Packed, work: &'a mut Workspace) -> PackedPass<'a> {
-        let Workspace { team, kernels, buffers, results, rounded, waited } = work;
-        PackedPass { info, model, team: team.turn(waited), kernels, buffers, results, rounded }
-    }
-
-    /// Prepares the rotations of all rows.
-    fn rotations(&mut self, placed: &[Placed]) {
-        let rotary = &self.info.rotary;
-        let (rows, half) = (placed.iter().map(Placed::rows).sum::<usize>(), rotary.rotary_dim / 2);
-        let Buffers { cos, sin, .. } = &mut *self.buffers;
-        sized(cos, rows * half);
-        sized(sin, rows * half);
-        let positions = placed.iter().flat_map(Placed::positions);
-        for ((position, cos), sin) in positions.zip(cos.chunks_exact_mut(half)).zip(sin.chunks_exact_mut(half)) {
-            rotary.write(position, cos, sin);
-        }
+        let Workspace { team, kernels, buffers, results, waited } = work;
+        PackedPass { info, model, team: team.turn(waited), kernels, buffers, results }
     }
 
     /// Rows of the residual stream.
@@ -167,81 +143,64 @@ impl PackedPass<'_> {
         self.buffers.x.len() / self.info.config.hidden
     }
 
-    fn normalise(&mut self, norm: &NormLayer) {
-        let hidden = self.info.config.hidden;
+    /// The stream, normalised, as inputs of `reader`.
+    fn normalise(&mut self, norm: &NormLayer, reader: &Linear) {
+        let (rows, hidden, kernels) = (self.rows(), self.info.config.hidden, self.kernels);
         let Buffers { x, normed, .. } = &mut *self.buffers;
-        sized(normed, x.len());
-        let rows = x.chunks_exact(hidden).zip(normed.chunks_exact_mut(hidden));
-        rows.for_each(|(x, out)| norm.apply(self.kernels, x, out));
+        let x = &x[..];
+        normed.make_room(kernels, reader, rows).fill(&mut self.team, |row, normed| {
+            norm.apply(kernels, &x[row * hidden..][..hidden], normed);
+        });
     }
 
     /// The norm and the projections of all rows.
     fn project(&mut self, by: &Projection, heads: Heads) {
-        self.normalise(&by.norm);
-        let (rows, width) = (self.rows(), by.map.outputs());
+        self.normalise(&by.norm, &by.map);
+        let (rows, width, kernels) = (self.rows(), by.map.outputs(), self.kernels);
         let Buffers { normed, qkv, .. } = &mut *self.buffers;
         sized(qkv, rows * width);
         let out = Disjoint::new(qkv);
         let from = if heads == Heads::All { 0 } else { by.keys_at };
-        by.map.forward_from(
-            from,
-            Compute { pool: &mut self.team, kernels: self.kernels, rounded: self.rounded },
-            normed,
-            &|row, first, values| {
-                // SAFETY: each output is emitted once.
-                let out = unsafe { out.slice(row * width + first, values.len()) };
-                copy_biased(out, values, by.bias.as_deref(), first);
-            },
-        );
-    }
-
-    /// Normalises queries and keys where the model does, rotates both, scales the queries and stores keys and values.
-    fn rotate_and_store(&mut self, layer: &Layer, by: &Projection, heads: Heads, rows: RowsInLayer<'_>) {
-        let RowsInLayer { caches, placed } = rows;
-        let (shape, kernels, rotary) = (layer.attention, self.kernels, &self.info.rotary);
-        let (dim, group, width, keys_at) = (shape.head_dim, shape.group(), by.map.outputs(), by.keys_at);
-        let values_at = keys_at + shape.kv_heads * dim;
-        let scale = 1.0 / (dim as f32).sqrt();
-        let Buffers { qkv, cos, sin, .. } = &mut *self.buffers;
-        let half = rotary.rotary_dim / 2;
-        let qkv = Disjoint::new(qkv);
-        let rotate_head = |row: usize, start: usize, norm: Option<&NormLayer>| {
-            // SAFETY: the heads of a row are disjoint, and each is visited by one task.
-            let head = unsafe { qkv.slice(row * width + start, dim) };
-            if let Some(norm) = norm {
-                let unscaled = head.to_vec();
-                norm.apply(kernels, &unscaled, head);
-            }
-            rotate(&mut head[..rotary.rotary_dim], &cos[row * half..][..half], &sin[row * half..][..half]);
-            head
-        };
-        let (q_norm, k_norm) = (layer.qk_norm.as_ref().map(|n| &n.0), layer.qk_norm.as_ref().map(|n| &n.1));
-        for_heads(&mut self.team, placed, shape.kv_heads, &|segment, kv_head| {
-            let Placed { first_row, .. } = placed[segment];
-            for (row, slot) in (first_row..).zip(placed[segment].slots()) {
-                let queries = if heads == Heads::All { kv_head * group..(kv_head + 1) * group } else { 0..0 };
-                for head in queries {
-                    rotate_head(row, head * dim, q_norm).iter_mut().for_each(|q| *q *= scale);
-                }
-                let key = rotate_head(row, keys_at + kv_head * dim, k_norm);
-                // SAFETY: as above; the cache's head belongs to this task.
-                unsafe {
-                    let value = qkv.slice(row * width + values_at + kv_head * dim, dim);
-                    caches[segment].store(kv_head, slot, key, value);
-                }
-            }
+        let compute = Compute { pool: &mut self.team, kernels };
+        by.map.forward_from(from, compute, normed, &|row, first, values| {
+            // SAFETY: each output is emitted once.
+            let out = unsafe { out.slice(row * width + first, values.len()) };
+            copy_biased(kernels, out, values, by.bias.as_deref(), first);
         });
     }
 
-    fn attend(&mut self, layer: &Layer, rows: RowsInLayer<'_>) {
-        let RowsInLayer { caches, placed } = rows;
+    /// Stores keys and values.
+    fn store(&mut self, layer: &Layer, by: &Projection, rows: RowsInLayer<'_>) {
+        let Buffers { qkv, positions, .. } = &mut *self.buffers;
+        let heads = HeadsOfLayer {
+            kernels: self.kernels,
+            rotations: &self.info.rotations,
+            positions,
+            layer,
+            by,
+            which: Heads::KeysAndValues,
+            qkv: Disjoint::new(qkv),
+        };
+        let kv_heads = layer.attention.kv_heads;
+        self.team.run(rows.placed.len() * kv_heads, &|task| {
+            let (segment, kv_head) = (task / kv_heads, task % kv_heads);
+            // SAFETY: each task has a head of its own.
+            unsafe { heads.rotate_and_store(&rows.caches[segment], &rows.placed[segment], kv_head) };
+        });
+    }
+
+    /// Rotates queries and keys, stores keys and values, and attends.
+    fn attend(&mut self, layer: &Layer, RowsInLayer { caches, placed }: RowsInLayer<'_>) {
         let beside = |placed: &Placed| layer.states.is_some().then(|| placed.beside());
         let beside: Vec<Option<Beside>> = placed.iter().map(beside).collect();
-        let (rows, shape, kernels) = (self.rows(), layer.attention, self.kernels);
-        let (dim, qkv_width, width) = (shape.head_dim, layer.input.map.outputs(), shape.heads * shape.head_dim);
-        let Buffers { qkv, attended, .. } = &mut *self.buffers;
-        sized(attended, rows * width);
-        let out = Disjoint::new(attended);
+        let (rows, shape, kernels, team) = (self.rows(), layer.attention, self.kernels, &mut self.team);
+        let (dim, width) = (shape.head_dim, shape.heads * shape.head_dim);
+        let Buffers { qkv, attended, heads: unrounded, positions, .. } = &mut *self.buffers;
+        let room = attended.make_room(kernels, &layer.output.weight, rows);
+        // Heads that are no whole groups are rounded when all are there.
+        let apart = !dim.is_multiple_of(GROUP);
+        sized(unrounded, if apart { rows * width } else { 0 });
+        let out = Disjoint::new(unrounded);
         let contexts: Vec<Context<'_>> = placed
             .iter()
             .zip(caches.iter().zip(&beside))
@@ -253,77 +212,92 @@ impl PackedPass<'_> {
                 paths: &p.paths,
             })
             .collect();
+        let heads = HeadsOfLayer {
+            kernels,
+            rotations: &self.info.rotations,
+            positions,
+            layer,
+            by: &layer.input,
+            which: Heads::All,
+            qkv: Disjoint::new(qkv),
+        };
         let rows_per_task = caches.first().map_or(1, |cache| shape.rows_per_task(cache.format()));
+        // Where one task attends for all rows of a sequence, it stores their keys and values first; where several do, it
+        // has to be done before.
+        let many: Vec<usize> = (0..placed.len()).filter(|&segment| placed[segment].rows() > rows_per_task).collect();
+        // SAFETY: each head of a sequence is one task's.
+        let store =
+            |segment: usize, kv_head| unsafe { heads.rotate_and_store(&caches[segment], &placed[segment], kv_head) };
+        team.run(many.len() * shape.kv_heads, &|task| store(many[task / shape.kv_heads], task % shape.kv_heads));
         let pieces = pieces(placed, shape.kv_heads, rows_per_task);
-        self.team.run(pieces.len(), &|i| {
+        team.run(pieces.len(), &|i| {
             let Piece { segment, first_row, kv_head } = pieces[i];
+            if placed[segment].rows() <= rows_per_task {
+                store(segment, kv_head);
+            }
             let rows = rows_per_task.min(placed[segment].rows() - first_row);
             let start = placed[segment].first_row + first_row;
-            let queries: Vec<&[f32]> = (start..start + rows).map(|row| &qkv[row * qkv_width..][..width]).collect();
+            // SAFETY: whoever rotates these queries has done so.
+            let queries: Vec<&[f32]> =
+                (start..start + rows).map(|row| unsafe { heads.queries(row, kv_head) }).collect();
             let task = Task { context: &contexts[segment], kv_head, first_row, queries: &queries };
             task.run(kernels, &shape, |row, head, values| {
                 // SAFETY: each head of each row is emitted once.
-                unsafe { out.slice((start + row) * width + head * dim, dim) }.copy_from_slice(values);
+                unsafe {
+                    if apart {
+                        out.slice((start + row) * width + head * dim, dim).copy_from_slice(values);
+                    } else {
+                        room.put(start + row, head * dim, values);
+                    }
+                }
             });
         });
+        if apart {
+            room.fill(team, |row, values| values.copy_from_slice(&unrounded[row * width..][..width]));
+        }
     }
 
     /// The inner activations of the feed-forward part.
     fn inner(&mut self, mlp: &Mlp) {
-        let (rows, ffn, act) = (self.rows(), mlp.down().weight.inputs(), self.info.config.activation);
+        let (rows, ffn, act, kernels) =
+            (self.rows(), mlp.down().weight.inputs(), self.info.config.activation, self.kernels);
         let Buffers { normed, inner, .. } = &mut *self.buffers;
-        sized(inner, rows * ffn);
-        let kernels = self.kernels;
-        let out = Disjoint::new(inner);
+        let room = inner.make_room(kernels, &mlp.down().weight, rows);
+        let compute = Compute { pool: &mut self.team, kernels };
         match mlp {
             Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
-                gate_up.forward(
-                    Compute { pool: &mut self.team, kernels, rounded: self.rounded },
-                    normed,
-                    &|row, first, values| {
-                        let first = first / 2;
-                        let width = (PANEL / 2).min(ffn - first);
-                        let (mut gate, mut up) = ([0.0; PANEL / 2], [0.0; PANEL / 2]);
-                        copy_biased(&mut gate[..width], &values[..width], gate_bias.as_deref(), first);
-                        copy_biased(&mut up[..width], &values[PANEL / 2..][..width], up_bias.as_deref(), first);
-                        // SAFETY: each output is emitted once.
-                        let out = unsafe { out.slice(row * ffn + first, width) };
-                        gated(kernels, act, &gate[..width], &up[..width], out);
-                    },
-                );
+                gate_up.forward(compute, normed, &|row, first, values| {
+                    let first = first / 2;
+                    let width = (PANEL / 2).min(ffn - first);
+                    let (gate, up) = values.split_at(PANEL / 2);
+                    let [mut biased_gate, mut biased_up, mut inner] = [[0.0; PANEL / 2]; 3];
+                    let gate = biased(kernels, &gate[..width], gate_bias.as_deref(), first, &mut biased_gate);
+                    let up = biased(kernels, &up[..width], up_bias.as_deref(), first, &mut biased_up);
+                    gated(kernels, act, gate, up, &mut inner[..width]);
+                    // SAFETY: each output is emitted once, a panel's are whole groups.
+                    unsafe { room.put(row, first, &inner[..width]) };
+                })
             }
-            Mlp::Plain { up, .. } => {
-                up.weight.forward(
-                    Compute { pool: &mut self.team, kernels, rounded: self.rounded },
-                    normed,
-                    &|row, first, values| {
-                        // SAFETY: each output is emitted once.
-                        let out = unsafe { out.slice(row * ffn + first, values.len()) };
-                        copy_biased(out, values, up.bias.as_deref(), first);
-                        out.iter_mut().for_each(|v| *v = act.apply(*v));
-                    },
-                );
-            }
+            Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|row, first, values| {
+                let inner = &mut [0.0; PANEL][..values.len()];
+                copy_biased(kernels, inner, values, up.bias.as_deref(), first);
+                inner.iter_mut().for_each(|v| *v = act.apply(*v));
+                // SAFETY: as above.
+                unsafe { room.put(row, first, inner) };
+            }),
         }
     }
 
     /// Adds a linear layer's result to the residual stream.
-    fn add(&mut self, linear: &Biased, pick: impl Fn(&mut Buffers) -> (&Vec<f32>, &mut Vec<f32>)) {
-        let width = linear.weight.outputs();
+    fn add(&mut self, linear: &Biased, pick: impl Fn(&mut Buffers) -> (&Inputs, &mut Vec<f32>)) {
+        let (width, kernels) = (linear.weight.outputs(), self.kernels);
         let (input, stream) = pick(self.buffers);
         let out = Disjoint::new(stream);
-        linear.weight.forward(
-            Compute { pool: &mut self.team, kernels: self.kernels, rounded: self.rounded },
-            input,
-            &|row, first, values| {
-                // SAFETY: each output is emitted once.
-                let out = unsafe { out.slice(row * width + first, values.len()) };
-                match &linear.bias {
-                    Some(bias) => out.iter_mut().zip(values).zip(&bias[first..]).for_each(|((o, v), b)| *o += v + b),
-                    None => out.iter_mut().zip(values).for_each(|(o, v)| *o += v),
-                }
-            },
-        );
+        linear.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, input, &|row, first, values| {
+            // SAFETY: each output is emitted once.
+            let out = unsafe { out.slice(row * width + first, values.len()) };
+            kernels.add(out, biased(kernels, values, linear.bias.as_deref(), first, &mut [0.0; PANEL]));
+        });
     }
 
     /// The head over the normalised rows: `rows[i]` is where the logits of the `i`-th of them go.
@@ -331,18 +305,14 @@ impl PackedPass<'_> {
         if rows.is_empty() {
             return;
         }
-        let (head, vocab) = (&self.model.head, self.info.config.vocab);
+        let (head, vocab, kernels) = (&self.model.head, self.info.config.vocab, self.kernels);
         let normed = &self.buffers.normed;
         let out = Disjoint::new(&mut self.results.logits);
-        head.weight.forward(
-            Compute { pool: &mut self.team, kernels: self.kernels, rounded: self.rounded },
-            normed,
-            &|row, first, values| {
-                // SAFETY: each output is emitted once, and no two rows go to one place.
-                let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
-                copy_biased(out, values, head.bias.as_deref(), first);
-            },
-        );
+        head.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, normed, &|row, first, values| {
+            // SAFETY: each output is emitted once, and no two rows go to one place.
+            let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
+            copy_biased(kernels, out, values, head.bias.as_deref(), first);
+        });
     }
 }
 
@@ -356,29 +326,29 @@ fn pieces(placed: &[Placed], kv_heads: usize, rows_per_task: usize) -> Vec<Piece
 }
 
 /// `out = values + bias[first..]`.
-fn copy_biased(out: &mut [f32], values: &[f32], bias: Option<&[f32]>, first: usize) {
-    out.copy_from_slice(values);
+fn copy_biased(kernels: &Kernels, out: &mut [f32], values: &[f32], bias: Option<&[f32]>, first: usize) {
+    // Nearly all pieces are whole panels, whose copies of known length are a few instructions.
+    match (<&mut [f32; PANEL]>::try_from(&mut *out), <&[f32; PANEL]>::try_from(values)) {
+        (Ok(out), Ok(values)) => *out = *values,
+        _ => out.copy_from_slice(values),
+    }
     if let Some(bias) = bias {
-        out.iter_mut().zip(&bias[first..]).for_each(|(o, b)| *o += b);
+        kernels.add(out, &bias[first..][..values.len()]);
     }
 }
 
-/// Rotates a head: its first half against its second (the layout of all supported families).
-fn rotate(head: &mut [f32], cos: &[f32], sin: &[f32]) {
-    let (first, second) = head.split_at_mut(cos.len());
-    for (((a, b), c), s) in first.iter_mut().zip(second).zip(cos).zip(sin) {
-        (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
+/// `values + bias[first..]`, in `buffer` if there is a bias.
+fn biased<'a>(
+    kernels: &Kernels,
+    values: &'a [f32],
+    bias: Option<&[f32]>,
+    first: usize,
+    buffer: &'a mut [f32],
+) -> &'a [f32] {
+    if bias.is_none() {
+        return values;
     }
-}
-
-/// Runs `task(segment, kv head)` for all of them: at once when there is enough to share, else here and now.
-fn for_heads(pool: &mut Pool, placed: &[Placed], kv_heads: usize, task: &(dyn Fn(usize, usize) + Sync)) {
-    const ROWS_WORTH_SHARING: usize = 4;
-    let tasks = placed.len() * kv_heads;
-    let run = |i: usize| task(i / kv_heads, i % kv_heads);
-    if placed.iter().map(Placed::rows).sum::<usize>() < ROWS_WORTH_SHARING {
-        (0..tasks).for_each(run);
-    } else {
-        pool.run(tasks, &run);
-    }
+    let sums = &mut buffer[..values.len()];
+    copy_biased(kernels, sums, values, bias, first);
+    sums
 }

@@ -12,7 +12,7 @@ use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 
 use super::super::bf16::{Bits, LINE_BYTES, TILE_BYTES, TILE_STRIPS};
-use super::super::blocks::BlockProduct;
+use super::super::blocks::{BlockProduct, clear};
 use super::super::simd::LANES;
 
 /// Rows of a tile.
@@ -124,7 +124,8 @@ unsafe fn release() {
 pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bits>) {
     assert!(p.strips.is_multiple_of(TILE_STRIPS), "panels hold whole fours of strips");
     if p.groups == 0 {
-        return;
+        // Nothing to add: tiles are stored after the first group.
+        return unsafe { clear(&p, p.strips * LANES) };
     }
     unsafe {
         // A strip serves two tiles of rows while it comes from memory. More rows would have it wait for the products, so

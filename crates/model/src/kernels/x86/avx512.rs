@@ -147,11 +147,8 @@ impl Int8 for Avx512 {
     #[inline(always)]
     unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
         unsafe {
-            let mut quants = [0; GROUP];
-            let to = quants.as_mut_ptr().cast::<__m128i>();
-            _mm_storeu_si128(to, _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(first)));
-            _mm_storeu_si128(to.add(1), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(second)));
-            quants
+            let [low, high] = [first, second].map(|half| _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(half)));
+            std::mem::transmute::<__m256i, [i8; GROUP]>(_mm256_set_m128i(high, low))
         }
     }
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]

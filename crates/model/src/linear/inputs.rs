@@ -1,0 +1,187 @@
+//! Rows of inputs, kept as the layers that multiply them take them: in f32, or rounded in groups.
+//!
+//! Whoever computes inputs hands them over piece by piece, from several threads, and they are rounded there and then, while
+//! they are in the nearest cache.
+
+use std::cell::RefCell;
+
+use super::blocks::RoundedRows;
+use super::matrix::{Linear, Panels};
+use crate::disjoint::Disjoint;
+use crate::kernels::{Bf16Line, GROUP, InputGroup, Kernels};
+use crate::pool::Pool;
+
+/// What a layer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InputKind {
+    /// Floats as they are.
+    Floats,
+    /// bf16 in the order of tiles.
+    Tiles,
+    /// bf16 in the order of dot products.
+    Dots,
+    /// Bytes.
+    Bytes,
+}
+
+/// Rows of inputs of one layer, and of the next one that they are made for.
+#[derive(Default)]
+pub(crate) struct Inputs {
+    rows: usize,
+    /// Inputs of a row.
+    width: usize,
+    /// Row after row: what is multiplied in f32, or what comes in pieces that are no whole groups.
+    floats: Vec<f32>,
+    /// Groups of inputs, those of all rows side by side.
+    bytes: Vec<InputGroup>,
+    /// The same, each of so many lines.
+    bf16: Vec<Bf16Line>,
+    lines: usize,
+}
+
+thread_local! {
+    /// The row at hand, before it is rounded.
+    static ROW: RefCell<Vec<f32>> = RefCell::default();
+}
+
+/// Fewest values of whose making and rounding another thread has a share: fewer are done before it has begun.
+const VALUES_WORTH_SHARING: usize = 4096;
+
+/// How many rows lie between the same group of inputs and the next: all, and some more where there are many. Sixty-four
+/// would put the groups of a row at the same place of the first cache.
+fn stride(rows: usize) -> usize {
+    if rows <= 32 { rows } else { rows + 8 }
+}
+
+impl Linear {
+    /// What it takes.
+    fn input_kind(&self) -> InputKind {
+        match self.panels {
+            Panels::F32(_) | Panels::Widened(_) => InputKind::Floats,
+            Panels::Tiles(_) => InputKind::Tiles,
+            Panels::Dots(_) => InputKind::Dots,
+            Panels::Q8(_) | Panels::Q4(_) => InputKind::Bytes,
+        }
+    }
+}
+
+impl Inputs {
+    /// Makes room for so many rows of inputs of `layer`.
+    pub(crate) fn make_room<'a>(&'a mut self, kernels: &'a Kernels, layer: &Linear, rows: usize) -> Room<'a> {
+        let (width, kind) = (layer.inputs(), layer.input_kind());
+        (self.rows, self.width) = (rows, width);
+        let groups = stride(rows) * width.div_ceil(GROUP);
+        let mut lines = |lines: usize| {
+            self.lines = lines;
+            self.bf16.resize(groups * lines, Bf16Line::ZERO);
+        };
+        match kind {
+            InputKind::Floats => self.floats.resize(rows * width, 0.0),
+            InputKind::Tiles => lines(kernels.tile_lines),
+            InputKind::Dots => lines(kernels.dot_lines),
+            InputKind::Bytes => self.bytes.resize(groups, InputGroup::ZERO),
+        }
+        let Self { floats, bytes, bf16, lines, .. } = self;
+        Room {
+            kernels,
+            kind,
+            rows,
+            width,
+            floats: Disjoint::new(floats),
+            bytes: Disjoint::new(bytes),
+            bf16: Disjoint::new(bf16),
+            lines: *lines,
+        }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// `count` rows from `first` on, in f32.
+    pub(super) fn floats(&self, first: usize, count: usize) -> &[f32] {
+        &self.floats[first * self.width..][..count * self.width]
+    }
+
+    /// The same as bytes.
+    pub(super) fn bytes(&self, first: usize, count: usize) -> RoundedRows<'_, InputGroup> {
+        RoundedRows { groups: &self.bytes, lines: 1, stride: stride(self.rows), first, count }
+    }
+
+    /// The same as bf16.
+    pub(super) fn bf16(&self, first: usize, count: usize) -> RoundedRows<'_, Bf16Line> {
+        RoundedRows { groups: &self.bf16, lines: self.lines, stride: stride(self.rows), first, count }
+    }
+}
+
+/// Room for rows of inputs, which several threads fill.
+pub(crate) struct Room<'a> {
+    kernels: &'a Kernels,
+    kind: InputKind,
+    rows: usize,
+    width: usize,
+    floats: Disjoint<'a, f32>,
+    bytes: Disjoint<'a, InputGroup>,
+    bf16: Disjoint<'a, Bf16Line>,
+    lines: usize,
+}
+
+impl Room<'_> {
+    /// Has `write` make every row, on several threads where there is enough to do.
+    pub(crate) fn fill(&self, pool: &mut Pool, write: impl Fn(usize, &mut [f32]) + Sync) {
+        // SAFETY: every row is made once.
+        let make = |row| unsafe { self.make(row, |values| write(row, values)) };
+        if self.rows * self.width < 2 * VALUES_WORTH_SHARING {
+            (0..self.rows).for_each(make);
+        } else {
+            pool.run(self.rows, &make);
+        }
+    }
+
+    /// Has `write` make a row.
+    ///
+    /// # Safety
+    /// Each row is made once, and no piece of it put.
+    unsafe fn make(&self, row: usize, write: impl FnOnce(&mut [f32])) {
+        if self.kind == InputKind::Floats {
+            // SAFETY: the row is this thread's.
+            return write(unsafe { self.floats.slice(row * self.width, self.width) });
+        }
+        ROW.with_borrow_mut(|values| {
+            values.resize(self.width, 0.0);
+            write(values);
+            // SAFETY: as above.
+            unsafe { self.put(row, 0, values) };
+        });
+    }
+
+    /// Keeps the inputs of a row from `first` on, a multiple of [`GROUP`]: whole groups, or all that are left of the row.
+    ///
+    /// # Safety
+    /// Each input is put once.
+    pub(crate) unsafe fn put(&self, row: usize, first: usize, values: &[f32]) {
+        assert!(first.is_multiple_of(GROUP), "pieces begin with a group");
+        // SAFETY: each group of a row is put once.
+        let group = |at: usize| (first / GROUP + at) * stride(self.rows) + row;
+        let groups = values.chunks(GROUP).enumerate();
+        match self.kind {
+            // SAFETY: as above.
+            InputKind::Floats => {
+                unsafe { self.floats.slice(row * self.width + first, values.len()) }.copy_from_slice(values)
+            }
+            InputKind::Bytes => {
+                let first = self.bytes.at(group(0), (values.len().div_ceil(GROUP) - 1) * stride(self.rows) + 1);
+                // SAFETY: there is room for these groups, and they are this call's.
+                unsafe { self.kernels.round_to_int8(values, first, stride(self.rows)) };
+            }
+            InputKind::Tiles => groups.for_each(|(at, values)| {
+                // SAFETY: as above.
+                self.kernels.round_for_tiles(values, unsafe { self.bf16.slice(group(at) * self.lines, self.lines) });
+            }),
+            InputKind::Dots => groups.for_each(|(at, values)| {
+                // SAFETY: as above.
+                self.kernels.round_for_dots(values, unsafe { self.bf16.slice(group(at) * self.lines, self.lines) });
+            }),
+        }
+    }
+}
