@@ -6,6 +6,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{FairMutex, FairMutexGuard};
@@ -20,13 +21,15 @@ const SLICE: Duration = Duration::from_micros(300);
 pub struct Team {
     pool: Arc<FairMutex<Pool>>,
     threads: usize,
+    /// Passes that have it or wait for it.
+    passes: Arc<AtomicUsize>,
 }
 
 impl Team {
     /// A team of so many threads (at least one), of which one is the caller's whose pass it is.
     pub fn new(threads: usize) -> Self {
         let pool = Pool::new(threads);
-        Self { threads: pool.threads(), pool: Arc::new(FairMutex::new(pool)) }
+        Self { threads: pool.threads(), pool: Arc::new(FairMutex::new(pool)), passes: Arc::default() }
     }
 
     /// Threads of the team.
@@ -34,14 +37,36 @@ impl Team {
         self.threads
     }
 
+    /// Whether it computes for a pass, or is about to.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.passes.load(Ordering::Relaxed) > 0
+    }
+
     /// Waits until the team is free, and has it until the turn is dropped. `waited` becomes the time that others had it
     /// meanwhile.
     pub(crate) fn turn<'a>(&'a self, waited: &'a mut Duration) -> Turn<'a> {
         let asked = Instant::now();
+        let counted = Counted::new(&self.passes);
         let pool = self.pool.lock();
         let begun = Instant::now();
         *waited = begun - asked;
-        Turn { pool, begun, waited }
+        Turn { pool, begun, waited, _counted: counted }
+    }
+}
+
+/// A pass that is counted as long as this lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(passes: &'a AtomicUsize) -> Self {
+        passes.fetch_add(1, Ordering::Relaxed);
+        Self(passes)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -50,6 +75,7 @@ pub(crate) struct Turn<'a> {
     pool: FairMutexGuard<'a, Pool>,
     begun: Instant,
     waited: &'a mut Duration,
+    _counted: Counted<'a>,
 }
 
 impl Turn<'_> {
@@ -82,7 +108,7 @@ impl DerefMut for Turn<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64};
     use std::thread;
 
     use super::*;
@@ -109,9 +135,10 @@ mod tests {
             // The long pass does not end before this one has.
             let mut waited = Duration::ZERO;
             team.turn(&mut waited).run(4, &|_| {});
-            assert!(waited > Duration::ZERO);
+            assert!(waited > Duration::ZERO && team.is_busy());
             done.store(true, Ordering::Relaxed);
         });
+        assert!(!team.is_busy());
     }
 
     #[test]

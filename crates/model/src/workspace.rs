@@ -52,6 +52,11 @@ impl Workspace {
         self.kernels.name
     }
 
+    /// Whether its threads compute for another workspace's pass, or are about to. Not to be asked while it has one of its own.
+    pub fn others_compute(&self) -> bool {
+        self.team.is_busy()
+    }
+
     /// Threads in use.
     pub fn threads(&self) -> usize {
         self.team.threads()

@@ -3,6 +3,7 @@
 //! Who misses a pass waits until it has ended. Sequences that draft come back one after the other, each some time after its
 //! outcome was told; a pass that begins with the first of them has the others miss it, and the next time too. So a pass may
 //! be put off for a moment, as long as what those gain who come meanwhile is more than what those lose who are there.
+//! Where drafter and target share processors, putting it off costs less: while trees are grown, a pass would slow them down.
 
 use std::time::Duration;
 
@@ -36,27 +37,45 @@ impl Return {
     }
 }
 
-/// How long to wait, if at all, where `ready` sequences are, a pass takes `pass`, and others are `due` after these times.
-///
-/// Until the `k`-th of them, after `w`, the ready ones lose `ready * w` together, and the `k` gain `k * (pass - w)`: what
-/// they would wait for if the pass began now.
-pub(super) fn wait(ready: usize, pass: Duration, due: &mut [Duration]) -> Option<Duration> {
-    due.sort_unstable();
-    let gain = |(k, wait): (usize, &Duration)| {
-        let (wait, pass) = (wait.as_secs_f64(), pass.as_secs_f64());
-        (k as f64 * (pass - wait) - ready as f64 * wait, wait)
-    };
-    let best = (1..).zip(due.iter()).map(gain).max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (ready > 0 && best.0 > 0.0).then(|| Duration::from_secs_f64(best.1))
+/// A pass that could begin now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pass {
+    /// What it takes.
+    pub(super) took: Duration,
+    /// Whether its processors compute for others meanwhile.
+    pub(super) shared: bool,
+}
+
+impl Pass {
+    /// How long to put it off, if at all, where `ready` sequences are and others are `due` after these times.
+    ///
+    /// If it begins now, the `k`-th of the others, due after `w`, and those before it wait until it has ended, `pass - w`
+    /// each, and those that are ready would have waited for `w`. Where processors are shared, both it and the trees that are
+    /// grown take longer by the other: the others lose `pass` each, and those that are ready `pass` too.
+    pub(super) fn put_off(self, ready: usize, due: &mut [Duration]) -> Option<Duration> {
+        due.sort_unstable();
+        let (pass, all_ready) = (self.took.as_secs_f64(), ready as f64);
+        let gain = |(k, wait): (usize, &Duration)| {
+            let (others, wait) = (k as f64, wait.as_secs_f64());
+            let gain = if self.shared { (others + all_ready) * pass } else { others * (pass - wait) };
+            (gain - all_ready * wait, wait)
+        };
+        let best = (1..).zip(due.iter()).map(gain).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        (ready > 0 && best.0 > 0.0).then(|| Duration::from_secs_f64(best.1))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn wait_ms(ready: usize, pass: u64, due: &[u64]) -> Option<u128> {
+    fn put_off_ms(ready: usize, pass: Pass, due: &[u64]) -> Option<u128> {
         let mut due: Vec<Duration> = due.iter().map(|&ms| Duration::from_millis(ms)).collect();
-        wait(ready, Duration::from_millis(pass), &mut due).map(|wait| wait.as_millis())
+        pass.put_off(ready, &mut due).map(|wait| wait.as_millis())
+    }
+
+    fn wait_ms(ready: usize, pass: u64, due: &[u64]) -> Option<u128> {
+        put_off_ms(ready, Pass { took: Duration::from_millis(pass), shared: false }, due)
     }
 
     #[test]
@@ -71,6 +90,17 @@ mod tests {
         assert_eq!(wait_ms(3, 10, &[2]), Some(2));
         assert_eq!(wait_ms(9, 10, &[2]), None);
         assert_eq!(wait_ms(3, 10, &[9, 2, 1]), Some(2));
+    }
+
+    #[test]
+    fn where_processors_are_shared_the_trees_that_are_grown_are_waited_for() {
+        let pass = Pass { took: Duration::from_millis(10), shared: true };
+        assert_eq!(put_off_ms(1, pass, &[6]), Some(6));
+        assert_eq!(put_off_ms(1, pass, &[19]), Some(19), "two passes are the limit for one and one");
+        assert_eq!(put_off_ms(1, pass, &[21]), None);
+        assert_eq!(put_off_ms(9, pass, &[12]), None, "little more than one for nine and one");
+        assert_eq!(put_off_ms(1, pass, &[6, 500]), Some(6), "who is away is not");
+        assert_eq!(put_off_ms(0, pass, &[6]), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use espalier_speculation::{AcceptError, CandidateTree, Committed, LogitsError, L
 use tokio::time::Instant;
 
 use super::command::{Command, Key, Loaded, Opening, Replies, Reply, Submitted};
-use super::gather::{self, Return};
+use super::gather::{Pass, Return};
 use super::known_states::KnownStates;
 use super::prompts::PromptTime;
 use super::round::{Decision, Found, Round, Timing};
@@ -59,12 +59,12 @@ impl Sequences {
         }
     }
 
-    /// How long a pass that takes `pass` should be put off for those that are about to come back.
-    pub(super) fn wait(&self, pass: Duration) -> Option<Duration> {
+    /// How long a pass should be put off for those that are about to come back.
+    pub(super) fn put_off(&self, pass: Pass) -> Option<Duration> {
         let ready = self.open.values().filter(|sequence| sequence.has_work()).count();
         let now = Instant::now();
         let mut due: Vec<Duration> = self.open.values().filter_map(|sequence| sequence.due_after(now)).collect();
-        gather::wait(ready, pass, &mut due)
+        pass.put_off(ready, &mut due)
     }
 
     /// How many are open.

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::batch;
 use super::command::{Command, Loaded};
+use super::gather::Pass;
 use super::sequences::Sequences;
 
 /// Commands taken in between two turns, so that a flood cannot keep turns from happening.
@@ -41,7 +42,7 @@ struct Turns {
 impl Turns {
     fn run(&mut self, decoder: &Decoder, mut work: Workspace) -> Result<(), String> {
         while self.take_in() {
-            self.gather();
+            self.gather(&work);
             let begun = Instant::now();
             batch::turn(decoder, &mut work, &mut self.sequences)?;
             // The mean of the last few, a hiccup counting little.
@@ -51,11 +52,9 @@ impl Turns {
     }
 
     /// Puts the pass off for those that are about to come back, if that pays.
-    fn gather(&mut self) {
-        let begun = Instant::now();
-        while let Some(wait) = self.sequences.wait(self.pass)
-            && begun.elapsed() < self.pass
-        {
+    fn gather(&mut self, work: &Workspace) {
+        // It ends: nobody becomes due meanwhile, and who is late is not waited for.
+        while let Some(wait) = self.sequences.put_off(Pass { took: self.pass, shared: work.others_compute() }) {
             thread::sleep(wait.min(ARRIVALS_LOOK));
             self.take_arrived();
         }
