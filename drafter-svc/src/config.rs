@@ -59,10 +59,11 @@ pub struct Args {
     /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
     #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
     pub kv_memory: Option<Bytes>,
-    /// What matrices are multiplied in: `f32`; `bf16` or `bf16-dot`, weights and inputs rounded to that; `int8`, both
-    /// rounded to 8 bits; `int8-q4`, weights to 4; `stored`, `int8-q4` or `int8` for quantized files, by what they hold, and
-    /// `f32` for floats; or `auto`, the same but for floats of 16 bits what this processor has instructions for.
-    #[arg(long, env = "ESPALIER_DRAFTER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
+    /// What matrices are multiplied in, which changes no text: `f32`; `bf16` or `bf16-dot`, weights and inputs rounded to
+    /// that; `int8`, both rounded to 8 bits; `int8-q4`, weights to 4; `draft`, `int8-q4` for files of 4 bits and `int8` for
+    /// all else; `stored`, the same but `f32` for floats; or `auto`, for floats of 16 bits what this processor has
+    /// instructions for.
+    #[arg(long, env = "ESPALIER_DRAFTER_COMPUTE", default_value_t = Compute::Draft, value_name = "ARITHMETIC")]
     pub compute: Compute,
     /// Where the model runs: `cpu`; `cuda` or `cuda:N`, an NVIDIA GPU, if the program was built for it; or `candle`, what
     /// runs on GPUs on the processor, to try it.
@@ -151,7 +152,7 @@ impl Config {
             sequences_max: Self::SEQUENCES_MAX,
             shares: Vec::new(),
             kv_memory: None,
-            compute: Compute::default(),
+            compute: Compute::Draft,
             device: DeviceKind::default(),
         }
     }

@@ -40,7 +40,8 @@ pub struct SystemArgs {
     /// `f32` for floats; or `auto`, the same but for floats of 16 bits what this processor has instructions for.
     #[arg(long, global = true, env = "ESPALIER_COMPUTE", default_value_t, value_name = "ARITHMETIC")]
     pub compute: Compute,
-    /// What drafters multiply matrices in; what targets do when absent.
+    /// What drafters multiply matrices in, which changes no text: as for targets, or `draft`, `int8-q4` for files of 4 bits
+    /// and `int8` for all else; `draft` when absent.
     #[arg(long, global = true, env = "ESPALIER_DRAFT_COMPUTE", value_name = "ARITHMETIC")]
     pub draft_compute: Option<Compute>,
     /// Where targets run: `cpu`; `cuda` or `cuda:N`, an NVIDIA GPU, if the program was built for it; or `candle`, what runs
@@ -53,7 +54,7 @@ pub struct SystemArgs {
     /// Where drafters run; where targets do when absent.
     #[arg(long, global = true, env = "ESPALIER_DRAFT_DEVICE", value_name = "DEVICE")]
     pub draft_device: Option<DeviceKind>,
-    /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`.
+    /// Round weights of targets to `q8` or `q4` at load, to be multiplied in `int8`.
     #[arg(long, global = true, env = "ESPALIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
 }
@@ -68,11 +69,8 @@ impl SystemArgs {
     }
 
     /// What drafters multiply matrices in.
-    ///
-    /// # Errors
-    /// As of targets.
-    pub(crate) fn draft_compute(&self) -> Result<Compute, ComputeConflict> {
-        self.draft_compute.map_or_else(|| self.target_compute(), Ok)
+    pub(crate) fn draft_compute(&self) -> Compute {
+        self.draft_compute.unwrap_or(Compute::Draft)
     }
 
     /// Where drafters run.

@@ -82,7 +82,7 @@ fn drafter_config(
     let threads = NonZeroUsize::new(system.threads()).unwrap_or(NonZeroUsize::MIN);
     let config = DrafterConfig::new(folder.clone(), *layers, threads);
     let target_model = shared_target(folder, targets, system)?;
-    let compute = system.draft_compute()?;
+    let compute = system.draft_compute();
     let device = system.draft_device();
     Ok(Some(DrafterConfig { target_model, kv_memory: system.kv_memory, compute, device, ..config }))
 }

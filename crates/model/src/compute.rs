@@ -20,6 +20,9 @@ pub enum Compute {
     /// The same, but for floats of 16 bits what this processor has instructions for: [`Arithmetic::Bf16`] with tiles,
     /// [`Arithmetic::Bf16Dot`] with dot products that are faster than floats.
     Auto,
+    /// What suits drafters, whose arithmetic changes no text: [`Arithmetic::Int8Q4`] if most weights are in 4 bits,
+    /// [`Arithmetic::Int8`] for all else, floats too.
+    Draft,
     /// This one.
     In(Arithmetic),
 }
@@ -53,7 +56,7 @@ impl Compute {
             Quantize::Q4 => Arithmetic::Int8Q4,
         };
         match self {
-            Self::Stored | Self::Auto | Self::In(Arithmetic::Int8) => Ok(Self::In(arithmetic)),
+            Self::Stored | Self::Auto | Self::Draft | Self::In(Arithmetic::Int8) => Ok(Self::In(arithmetic)),
             Self::In(asked) if asked == arithmetic => Ok(self),
             Self::In(arithmetic) => Err(ComputeConflict { quantize, arithmetic }),
         }
@@ -61,13 +64,14 @@ impl Compute {
 
     /// What this means for a checkpoint on this processor, or on another device, which has all weights in f32.
     pub fn of(self, weights: &Weights, device: DeviceKind) -> Arithmetic {
-        let of_16_bits = match self {
-            Self::In(arithmetic) => return arithmetic,
-            _ if device != DeviceKind::Cpu => return Arithmetic::F32,
-            Self::Stored => None,
-            Self::Auto => Kernels::detect().arithmetic_of_16_bits(),
-        };
-        if weights.in_four_bits() { Arithmetic::Int8Q4 } else { suitable(&weights.kinds(), of_16_bits) }
+        match self {
+            Self::In(arithmetic) => arithmetic,
+            _ if device != DeviceKind::Cpu => Arithmetic::F32,
+            _ if weights.in_four_bits() => Arithmetic::Int8Q4,
+            Self::Draft => Arithmetic::Int8,
+            Self::Stored => suitable(&weights.kinds(), None),
+            Self::Auto => suitable(&weights.kinds(), Kernels::detect().arithmetic_of_16_bits()),
+        }
     }
 }
 
@@ -93,6 +97,7 @@ impl fmt::Display for Compute {
         match self {
             Self::Stored => f.write_str("stored"),
             Self::Auto => f.write_str("auto"),
+            Self::Draft => f.write_str("draft"),
             Self::In(arithmetic) => arithmetic.fmt(f),
         }
     }
@@ -105,6 +110,7 @@ impl FromStr for Compute {
         match name {
             "stored" => Ok(Self::Stored),
             "auto" => Ok(Self::Auto),
+            "draft" => Ok(Self::Draft),
             _ => name.parse().map(Self::In),
         }
     }
@@ -170,7 +176,7 @@ mod tests {
         let refusal = asked("bf16", "q4").unwrap_err().to_string();
         assert_eq!(refusal, "weights rounded to q4 are multiplied in int8, not in bf16");
         assert!(asked("int8-q4", "q8").is_err());
-        for (name, compute) in [("auto", Compute::Auto), ("stored", Compute::Stored)] {
+        for (name, compute) in [("auto", Compute::Auto), ("draft", Compute::Draft), ("stored", Compute::Stored)] {
             assert_eq!(asked(name, "q8").unwrap(), "int8");
             assert_eq!(name.parse::<Compute>().unwrap().quantized(None).unwrap(), compute);
             assert_eq!(compute.to_string(), name);

@@ -42,6 +42,7 @@ fn a_file_is_run_in_what_it_holds() {
     assert_eq!(default_of(mixed.path()), Arithmetic::Int8Q4);
     let weights = Checkpoint::open(mixed.path()).unwrap().weights().unwrap();
     assert_eq!(Compute::Auto.of(&weights, DeviceKind::Cpu), Arithmetic::Int8Q4);
+    assert_eq!(Compute::Draft.of(&weights, DeviceKind::Cpu), Arithmetic::Int8Q4);
     assert_eq!(Compute::Auto.of(&weights, DeviceKind::Candle), Arithmetic::F32);
 }
 
