@@ -87,7 +87,7 @@ impl Linear {
         unsafe {
             match &self.panels {
                 Panels::F32(w) => {
-                    kernels.product_f32(self.product(x.floats(from, count), &w.as_slice()[weights..], acc))
+                    kernels.product_f32(self.product(x.floats(from, count), &w.as_slice()[weights..], acc));
                 }
                 Panels::Widened(w) => {
                     kernels.product_widened(self.product(x.floats(from, count), &w.as_slice()[weights..], acc));

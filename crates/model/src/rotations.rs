@@ -57,8 +57,7 @@ impl Rotation<'_> {
     /// Rotates the first dimensions of a head, their first half against their second (the layout of all supported
     /// families).
     pub(crate) fn apply(&self, kernels: &Kernels, head: &mut [f32]) {
-        let (first, rest) = head.split_at_mut(self.cos.len());
-        kernels.rotate(first, &mut rest[..self.cos.len()], self.cos, self.sin);
+        kernels.rotate(&mut head[..2 * self.cos.len()], self.cos, self.sin);
     }
 }
 

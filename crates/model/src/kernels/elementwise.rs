@@ -122,13 +122,15 @@ pub(crate) unsafe fn add<S: Simd>(x: &mut [f32], y: &[f32]) {
     }
 }
 
-/// Pairs of numbers in the plane, rotated: `a, b = a cos - b sin, b cos + a sin`.
+/// Points in the plane, rotated by an angle each: `a, b = a cos - b sin, b cos + a sin`. `points`: as many `a` as there are
+/// angles, and then their `b`.
 #[inline(always)]
-pub(crate) unsafe fn rotate<S: Simd>(a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
+pub(crate) unsafe fn rotate<S: Simd>(points: &mut [f32], cos: &[f32], sin: &[f32]) {
     // SAFETY: lane arithmetic on chunks.
     unsafe {
-        let pairs = a.chunks_mut(LANES).zip(b.chunks_mut(LANES));
-        for ((a, b), (cos, sin)) in pairs.zip(cos.chunks(LANES).zip(sin.chunks(LANES))) {
+        let (a, b) = points.split_at_mut(cos.len());
+        let points = a.chunks_mut(LANES).zip(b.chunks_mut(LANES));
+        for ((a, b), (cos, sin)) in points.zip(cos.chunks(LANES).zip(sin.chunks(LANES))) {
             let (x, y) = (load::<S>(a, 0.0), load::<S>(b, 0.0));
             let (cos, sin) = (load::<S>(cos, 0.0), load::<S>(sin, 0.0));
             store::<S>(a, S::sub(S::mul(x, cos), S::mul(y, sin)));

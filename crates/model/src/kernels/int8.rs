@@ -262,8 +262,7 @@ unsafe fn quantize_group<S: Int8>(values: &[f32; GROUP], group: &mut InputGroup)
         let total = sum::<S>(S::add(rounded[0], rounded[1]));
         group.scale = largest / LARGEST;
         group.total = group.scale * total;
-        // A few thousand at most, and what is no number becomes one.
-        group.offset = -OFFSET * total.max(-LIMIT).min(LIMIT).to_int_unchecked::<i32>();
+        group.offset = -OFFSET * total as i32;
         let quants = S::to_bytes(rounded);
         // No closure, as in `elementwise`.
         for (size, quant) in group.sizes.iter_mut().zip(quants) {
@@ -287,9 +286,6 @@ unsafe fn largest<S: Simd>(v: S::V) -> f32 {
     }
     lanes[0]
 }
-
-/// No sum of the quants of a group is larger.
-const LIMIT: f32 = LARGEST * GROUP as f32;
 
 /// Below this a number is no divisor: what it gives could be infinite.
 const SMALLEST: f32 = f32::MIN_POSITIVE * LARGEST;

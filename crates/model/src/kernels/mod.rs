@@ -51,7 +51,7 @@ pub(crate) struct Kernels {
     softmax_terms: unsafe fn(&mut [f32]) -> f32,
     scale: unsafe fn(&mut [f32], f32),
     add: unsafe fn(&mut [f32], &[f32]),
-    rotate: unsafe fn(&mut [f32], &mut [f32], &[f32], &[f32]),
+    rotate: unsafe fn(&mut [f32], &[f32], &[f32]),
     silu_mul: unsafe fn(&[f32], &[f32], &mut [f32]),
     read: unsafe fn(&[f32]) -> f32,
     multiply_adds: unsafe fn(usize) -> f32,
@@ -147,9 +147,9 @@ macro_rules! kernels {
                 unsafe { elementwise::add::<$set>(x, y) }
             }
             $(#[$features])?
-            unsafe fn rotate(a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
+            unsafe fn rotate(points: &mut [f32], cos: &[f32], sin: &[f32]) {
                 // SAFETY: the instruction set was detected.
-                unsafe { elementwise::rotate::<$set>(a, b, cos, sin) }
+                unsafe { elementwise::rotate::<$set>(points, cos, sin) }
             }
             $(#[$features])?
             unsafe fn silu_mul(gate: &[f32], up: &[f32], out: &mut [f32]) {
@@ -387,9 +387,9 @@ impl Kernels {
     }
 
     /// See [`elementwise::rotate`].
-    pub(crate) fn rotate(&self, a: &mut [f32], b: &mut [f32], cos: &[f32], sin: &[f32]) {
+    pub(crate) fn rotate(&self, points: &mut [f32], cos: &[f32], sin: &[f32]) {
         // SAFETY: the set was detected.
-        unsafe { (self.rotate)(a, b, cos, sin) }
+        unsafe { (self.rotate)(points, cos, sin) }
     }
 
     /// See [`elementwise::silu_mul`].
@@ -580,8 +580,7 @@ mod tests {
             found.extend(&out);
             kernels.add(&mut out, &x);
             found.extend(&out);
-            let (a, b) = out.split_at_mut(len / 2);
-            kernels.rotate(a, &mut b[..len / 2], &x[..len / 2], &w[..len / 2]);
+            kernels.rotate(&mut out[..len / 2 * 2], &x[..len / 2], &w[..len / 2]);
             found.extend(&out);
             found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
         };

@@ -160,28 +160,28 @@ impl Room<'_> {
     /// # Safety
     /// Each input is put once.
     pub(crate) unsafe fn put(&self, row: usize, first: usize, values: &[f32]) {
-        assert!(first.is_multiple_of(GROUP), "pieces begin with a group");
-        // SAFETY: each group of a row is put once.
-        let group = |at: usize| (first / GROUP + at) * stride(self.rows) + row;
-        let groups = values.chunks(GROUP).enumerate();
+        assert!(first.is_multiple_of(GROUP) && !values.is_empty(), "pieces begin with a group");
+        let (step, groups) = (stride(self.rows), values.len().div_ceil(GROUP));
+        let group = first / GROUP * step + row;
+        let round_to_bf16 = |round: &dyn Fn(&[f32], &mut [Bf16Line])| {
+            for (at, values) in values.chunks(GROUP).enumerate() {
+                // SAFETY: each group of a row is put once.
+                round(values, unsafe { self.bf16.slice((group + at * step) * self.lines, self.lines) });
+            }
+        };
         match self.kind {
-            // SAFETY: as above.
             InputKind::Floats => {
-                unsafe { self.floats.slice(row * self.width + first, values.len()) }.copy_from_slice(values)
+                // SAFETY: each input is put once.
+                let to = unsafe { self.floats.slice(row * self.width + first, values.len()) };
+                to.copy_from_slice(values);
             }
             InputKind::Bytes => {
-                let first = self.bytes.at(group(0), (values.len().div_ceil(GROUP) - 1) * stride(self.rows) + 1);
+                let first = self.bytes.at(group, (groups - 1) * step + 1);
                 // SAFETY: there is room for these groups, and they are this call's.
-                unsafe { self.kernels.round_to_int8(values, first, stride(self.rows)) };
+                unsafe { self.kernels.round_to_int8(values, first, step) };
             }
-            InputKind::Tiles => groups.for_each(|(at, values)| {
-                // SAFETY: as above.
-                self.kernels.round_for_tiles(values, unsafe { self.bf16.slice(group(at) * self.lines, self.lines) });
-            }),
-            InputKind::Dots => groups.for_each(|(at, values)| {
-                // SAFETY: as above.
-                self.kernels.round_for_dots(values, unsafe { self.bf16.slice(group(at) * self.lines, self.lines) });
-            }),
+            InputKind::Tiles => round_to_bf16(&|values, lines| self.kernels.round_for_tiles(values, lines)),
+            InputKind::Dots => round_to_bf16(&|values, lines| self.kernels.round_for_dots(values, lines)),
         }
     }
 }

@@ -65,6 +65,7 @@ impl HeadsOfLayer<'_> {
     }
 
     /// Normalises and rotates the head of a row that begins at `start`.
+    #[allow(clippy::mut_from_ref)]
     unsafe fn rotate(&self, row: usize, start: usize, norm: Option<&NormLayer>) -> &mut [f32] {
         // SAFETY: the caller has this head to itself.
         let head = unsafe { self.part(row, start, self.layer.attention.head_dim) };
@@ -76,6 +77,7 @@ impl HeadsOfLayer<'_> {
         head
     }
 
+    /// So many numbers of a row from `start` on, which nobody else has.
     #[allow(clippy::mut_from_ref)]
     unsafe fn part(&self, row: usize, start: usize, len: usize) -> &mut [f32] {
         // SAFETY: passed on to the caller.

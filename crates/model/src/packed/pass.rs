@@ -22,6 +22,21 @@ struct RowsInLayer<'a> {
     placed: &'a [Placed],
 }
 
+impl<'a> RowsInLayer<'a> {
+    /// What the rows of each sequence see, and what stands beside it.
+    fn contexts(&self, beside: &'a [Option<Beside>]) -> Vec<Context<'a>> {
+        let sequences = self.placed.iter().zip(self.caches).zip(beside);
+        let context = |((placed, cache), beside): ((&'a Placed, &'a LayerCache), &'a Option<Beside>)| Context {
+            cache,
+            beside: beside.as_ref(),
+            shared: placed.shared,
+            slots: placed.end,
+            paths: &placed.paths,
+        };
+        sequences.map(context).collect()
+    }
+}
+
 /// A piece of attention that one thread computes.
 struct Piece {
     segment: usize,
@@ -190,28 +205,19 @@ impl PackedPass<'_> {
     }
 
     /// Rotates queries and keys, stores keys and values, and attends.
-    fn attend(&mut self, layer: &Layer, RowsInLayer { caches, placed }: RowsInLayer<'_>) {
-        let beside = |placed: &Placed| layer.states.is_some().then(|| placed.beside());
-        let beside: Vec<Option<Beside>> = placed.iter().map(beside).collect();
-        let (rows, shape, kernels, team) = (self.rows(), layer.attention, self.kernels, &mut self.team);
+    fn attend(&mut self, layer: &Layer, rows: RowsInLayer<'_>) {
+        let RowsInLayer { caches, placed } = rows;
+        let beside: Vec<Option<Beside>> =
+            placed.iter().map(|placed| layer.states.is_some().then(|| placed.beside())).collect();
+        let contexts = rows.contexts(&beside);
+        let (all, shape, kernels, team) = (self.rows(), layer.attention, self.kernels, &mut self.team);
         let (dim, width) = (shape.head_dim, shape.heads * shape.head_dim);
         let Buffers { qkv, attended, heads: unrounded, positions, .. } = &mut *self.buffers;
-        let room = attended.make_room(kernels, &layer.output.weight, rows);
+        let room = attended.make_room(kernels, &layer.output.weight, all);
         // Heads that are no whole groups are rounded when all are there.
         let apart = !dim.is_multiple_of(GROUP);
-        sized(unrounded, if apart { rows * width } else { 0 });
+        sized(unrounded, if apart { all * width } else { 0 });
         let out = Disjoint::new(unrounded);
-        let contexts: Vec<Context<'_>> = placed
-            .iter()
-            .zip(caches.iter().zip(&beside))
-            .map(|(p, (cache, beside))| Context {
-                cache,
-                beside: beside.as_ref(),
-                shared: p.shared,
-                slots: p.end,
-                paths: &p.paths,
-            })
-            .collect();
         let heads = HeadsOfLayer {
             kernels,
             rotations: &self.info.rotations,
@@ -222,17 +228,19 @@ impl PackedPass<'_> {
             qkv: Disjoint::new(qkv),
         };
         let rows_per_task = caches.first().map_or(1, |cache| shape.rows_per_task(cache.format()));
-        // Where one task attends for all rows of a sequence, it stores their keys and values first; where several do, it
+        // Where one task attends for all rows of a sequence, it stores their keys and values first; where several do, that
         // has to be done before.
-        let many: Vec<usize> = (0..placed.len()).filter(|&segment| placed[segment].rows() > rows_per_task).collect();
-        // SAFETY: each head of a sequence is one task's.
-        let store =
-            |segment: usize, kv_head| unsafe { heads.rotate_and_store(&caches[segment], &placed[segment], kv_head) };
+        let few = |segment: usize| placed[segment].rows() <= rows_per_task;
+        let many: Vec<usize> = (0..placed.len()).filter(|&segment| !few(segment)).collect();
+        let store = |segment: usize, kv_head| {
+            // SAFETY: each head of a sequence is one task's.
+            unsafe { heads.rotate_and_store(&caches[segment], &placed[segment], kv_head) };
+        };
         team.run(many.len() * shape.kv_heads, &|task| store(many[task / shape.kv_heads], task % shape.kv_heads));
         let pieces = pieces(placed, shape.kv_heads, rows_per_task);
         team.run(pieces.len(), &|i| {
             let Piece { segment, first_row, kv_head } = pieces[i];
-            if placed[segment].rows() <= rows_per_task {
+            if few(segment) {
                 store(segment, kv_head);
             }
             let rows = rows_per_task.min(placed[segment].rows() - first_row);
@@ -276,7 +284,7 @@ impl PackedPass<'_> {
                     gated(kernels, act, gate, up, &mut inner[..width]);
                     // SAFETY: each output is emitted once, a panel's are whole groups.
                     unsafe { room.put(row, first, &inner[..width]) };
-                })
+                });
             }
             Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|row, first, values| {
                 let inner = &mut [0.0; PANEL][..values.len()];
