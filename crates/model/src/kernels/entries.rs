@@ -1,0 +1,192 @@
+//! The entry points of one instruction set.
+
+use super::bf16::Bf16Line;
+use super::blocks::BlockProduct;
+use super::int8::InputGroup;
+use super::simd::Product;
+use super::values::ValueGroup;
+use crate::arithmetic::Arithmetic;
+
+/// The kernels of one instruction set.
+pub(crate) struct Kernels {
+    /// `amx`, `avx512bf16`, `avx512vnni`, `avx512`, `avx2` or `portable`.
+    pub(crate) name: &'static str,
+    /// Lines of a group of inputs that [`Self::round_for_tiles`] rounds.
+    pub(crate) tile_lines: usize,
+    /// The same of [`Self::round_for_dots`].
+    pub(crate) dot_lines: usize,
+    pub(super) product_f32: unsafe fn(Product<f32>),
+    pub(super) product_widened: unsafe fn(Product<u16>),
+    pub(super) product_bf16_tiles: unsafe fn(BlockProduct<Bf16Line>),
+    pub(super) product_bf16_dots: unsafe fn(BlockProduct<Bf16Line>),
+    pub(super) add_values: unsafe fn(&ValueGroup<'_>),
+    pub(super) product_q8: unsafe fn(BlockProduct<InputGroup>),
+    pub(super) product_q4: unsafe fn(BlockProduct<InputGroup>),
+    pub(super) round_for_tiles: unsafe fn(&[f32], &mut [Bf16Line]),
+    pub(super) round_for_dots: unsafe fn(&[f32], &mut [Bf16Line]),
+    pub(super) round_to_int8: unsafe fn(&[f32], *mut InputGroup, usize),
+    pub(super) rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
+    pub(super) layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
+    pub(super) softmax_terms: unsafe fn(&mut [f32]) -> f32,
+    pub(super) scale: unsafe fn(&mut [f32], f32),
+    pub(super) add: unsafe fn(&mut [f32], &[f32]),
+    pub(super) rotate: unsafe fn(&mut [f32], &[f32], &[f32]),
+    pub(super) silu_mul: unsafe fn(&[f32], &[f32], &mut [f32]),
+    pub(super) read: unsafe fn(&[f32]) -> f32,
+    pub(super) multiply_adds: unsafe fn(usize) -> f32,
+}
+
+/// The name of the table that multiplies tiles.
+pub(super) const AMX_NAME: &str = "amx";
+
+/// The name of the table with dot products of bf16.
+pub(super) const BF16_NAME: &str = "avx512bf16";
+
+impl Kernels {
+    /// The arithmetic of 16-bit floats that this set has instructions for.
+    pub(crate) fn arithmetic_of_16_bits(&self) -> Option<Arithmetic> {
+        match self.name {
+            AMX_NAME => Some(Arithmetic::Bf16),
+            BF16_NAME => Some(Arithmetic::Bf16Dot),
+            _ => None,
+        }
+    }
+
+    /// See [`super::tile::product`].
+    ///
+    /// # Safety
+    /// Every pointer of `p` is valid for the extent that its row counts and strides give.
+    pub(crate) unsafe fn product_f32(&self, p: Product<f32>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_f32)(p) }
+    }
+
+    /// See [`super::tile::product`]; weights are interleaved bf16.
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_widened(&self, p: Product<u16>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_widened)(p) }
+    }
+
+    /// See [`super::bf16::Tiles`]; blocks of [`super::TILE_BYTES`], strips in fours.
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_bf16_tiles(&self, p: BlockProduct<Bf16Line>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_bf16_tiles)(p) }
+    }
+
+    /// See [`super::bf16::Dots`]; blocks of [`super::TILE_BYTES`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_bf16_dots(&self, p: BlockProduct<Bf16Line>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_bf16_dots)(p) }
+    }
+
+    /// See [`super::values::add`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn add_values(&self, p: &ValueGroup<'_>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.add_values)(p) }
+    }
+
+    /// See [`super::int8::Q8`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_q8(&self, p: BlockProduct<InputGroup>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_q8)(p) }
+    }
+
+    /// See [`super::int8::Q4`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn product_q4(&self, p: BlockProduct<InputGroup>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.product_q4)(p) }
+    }
+
+    /// Rounds to what [`Self::product_bf16_tiles`] takes.
+    pub(crate) fn round_for_tiles(&self, values: &[f32], lines: &mut [Bf16Line]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.round_for_tiles)(values, lines) }
+    }
+
+    /// Rounds to what [`Self::product_bf16_dots`] takes.
+    pub(crate) fn round_for_dots(&self, values: &[f32], lines: &mut [Bf16Line]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.round_for_dots)(values, lines) }
+    }
+
+    /// See [`super::int8::quantize`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn round_to_int8(&self, values: &[f32], groups: *mut InputGroup, step: usize) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.round_to_int8)(values, groups, step) }
+    }
+
+    /// See [`super::elementwise::rms_norm`].
+    pub(crate) fn rms_norm(&self, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.rms_norm)(x, weight, eps, out) }
+    }
+
+    /// See [`super::elementwise::layer_norm`].
+    pub(crate) fn layer_norm(&self, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.layer_norm)(x, weight, eps, out) }
+    }
+
+    /// See [`super::elementwise::softmax_terms`].
+    pub(crate) fn softmax_terms(&self, scores: &mut [f32]) -> f32 {
+        // SAFETY: the set was detected.
+        unsafe { (self.softmax_terms)(scores) }
+    }
+
+    /// See [`super::elementwise::scale`].
+    pub(crate) fn scale(&self, x: &mut [f32], factor: f32) {
+        // SAFETY: the set was detected.
+        unsafe { (self.scale)(x, factor) }
+    }
+
+    /// See [`super::elementwise::add`].
+    pub(crate) fn add(&self, x: &mut [f32], y: &[f32]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.add)(x, y) }
+    }
+
+    /// See [`super::elementwise::rotate`].
+    pub(crate) fn rotate(&self, points: &mut [f32], cos: &[f32], sin: &[f32]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.rotate)(points, cos, sin) }
+    }
+
+    /// See [`super::elementwise::silu_mul`].
+    pub(crate) fn silu_mul(&self, gate: &[f32], up: &[f32], out: &mut [f32]) {
+        // SAFETY: the set was detected.
+        unsafe { (self.silu_mul)(gate, up, out) }
+    }
+
+    /// See [`super::elementwise::read`].
+    pub(crate) fn read(&self, x: &[f32]) -> f32 {
+        // SAFETY: the set was detected.
+        unsafe { (self.read)(x) }
+    }
+
+    /// See [`super::elementwise::multiply_adds`].
+    pub(crate) fn multiply_adds(&self, rounds: usize) -> f32 {
+        // SAFETY: the set was detected.
+        unsafe { (self.multiply_adds)(rounds) }
+    }
+}
