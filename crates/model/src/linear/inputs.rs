@@ -24,17 +24,17 @@ pub(super) enum InputKind {
     Bytes,
 }
 
-/// Rows of inputs of one layer, and of the next one that they are made for.
+/// Rows of inputs of a layer: of the one that they were made for last.
 #[derive(Default)]
 pub(crate) struct Inputs {
     rows: usize,
     /// Inputs of a row.
     width: usize,
-    /// Row after row: what is multiplied in f32, or what comes in pieces that are no whole groups.
+    /// Row after row, where they are multiplied in f32.
     floats: Vec<f32>,
-    /// Groups of inputs, those of all rows side by side.
+    /// Groups of inputs, those of all rows side by side, where they are multiplied as bytes.
     bytes: Vec<InputGroup>,
-    /// The same, each of so many lines.
+    /// The same where they are multiplied as bf16, each group of so many lines.
     bf16: Vec<Bf16Line>,
     lines: usize,
 }
