@@ -9,6 +9,7 @@
 //! positions in the same order. A row's result therefore depends on its path alone: not on what else is in the tail,
 //! how the rows were batched, or where in the tail its ancestors lie.
 
+mod bytes;
 mod floats;
 mod products;
 mod tiles;
@@ -18,6 +19,7 @@ use std::ops::Range;
 
 use crate::kernels::{Kernels, LANES};
 use crate::kv_cache::{BLOCK, Beside, KvFormat, LayerCache, Run};
+use bytes::ByteProducts;
 use floats::FloatProducts;
 use products::{Located, Products, Summed, Weights};
 use tiles::TileProducts;
@@ -43,6 +45,7 @@ impl AttentionShape {
         let queries = match format {
             KvFormat::Floats => FloatProducts::QUERIES,
             KvFormat::Tiles => TileProducts::QUERIES,
+            KvFormat::Bytes => ByteProducts::QUERIES,
         };
         (queries / self.group()).max(1)
     }
@@ -85,6 +88,7 @@ struct Scratch {
     located: Vec<Located>,
     floats: FloatProducts,
     tiles: TileProducts,
+    bytes: ByteProducts,
 }
 
 /// Numbers whose rows begin with a cache line, if they are whole vectors long: no row of a tile is stored into two lines
@@ -114,12 +118,13 @@ impl Task<'_> {
     /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
     pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, emit: impl FnMut(usize, usize, &[f32])) {
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { gathered, scores, totals, sums, located, floats, tiles } = scratch;
+            let Scratch { gathered, scores, totals, sums, located, floats, tiles, bytes } = scratch;
             let heads = Heads::new(self, kernels, shape);
             let buffers = &mut Buffers { gathered, scores, totals, sums, located };
             match self.context.cache.format() {
                 KvFormat::Floats => heads.attend(floats, buffers, emit),
                 KvFormat::Tiles => heads.attend(tiles, buffers, emit),
+                KvFormat::Bytes => heads.attend(bytes, buffers, emit),
             }
         });
     }

@@ -10,6 +10,7 @@
 mod block;
 mod block_pool;
 mod block_table;
+mod bytes;
 mod cache_shape;
 mod device_memory;
 mod fault;
@@ -28,8 +29,10 @@ use std::ops::Range;
 use crate::error::ModelError;
 
 pub use block::BLOCK;
+pub(crate) use block::GROUPS;
 pub use block_pool::BlockPool;
 pub(crate) use block_table::BlockTable;
+pub(crate) use bytes::Bytes;
 pub(crate) use cache_shape::CacheShape;
 pub(crate) use device_memory::KeysAndValues;
 pub use fault::PoolFault;
@@ -38,7 +41,7 @@ pub(crate) use format::KvFormat;
 pub(crate) use layout::Head;
 pub use ledger::BlockCounts;
 pub(crate) use memory::{KvPlace, LayerCache};
-pub(crate) use tiles::{GROUPS, Tiles};
+pub(crate) use tiles::Tiles;
 
 use block::BlockRow;
 use ledger::{Lease, Ledger};

@@ -41,6 +41,14 @@ pub(super) struct Summed<'a> {
     pub(super) positions: Range<usize>,
 }
 
+impl Summed<'_> {
+    /// So many positions, the first ones, lie in the slots of the same number.
+    pub(super) fn in_place(&self) -> usize {
+        let in_place = self.located.iter().take_while(|located| located.run.slot == located.position);
+        in_place.last().map_or(0, |Located { position, run }| position + run.len).min(self.positions.end)
+    }
+}
+
 /// The weights of positions, the first one's first, for some queries.
 #[derive(Clone, Copy)]
 pub(super) struct Weights<'a> {

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::products::{Located, Products, Summed, Weights};
+use super::products::{Products, Summed, Weights};
 use crate::kernels::{Bf16Line, BlockProduct, GROUP, Kernels, LANES, TILE_BYTES, ValueGroup, ValueRun};
 use crate::kv_cache::{BLOCK, GROUPS, Head, Tiles};
 
@@ -113,10 +113,8 @@ struct Values {
 /// Up to which group, from `first` on, positions fill the slots of the same number in one block; `first` if the first
 /// does not.
 fn direct(summed: &Summed<'_>, first: usize) -> usize {
-    let in_place = summed.located.iter().take_while(|located| located.run.slot == located.position);
-    let filled = in_place.last().map_or(0, |Located { position, run }| position + run.len).min(summed.positions.end);
     let of_block = (first / GROUPS + 1) * GROUPS;
-    first.max(of_block.min(filled / GROUP))
+    first.max(of_block.min(summed.in_place() / GROUP))
 }
 
 impl Products for TileProducts {

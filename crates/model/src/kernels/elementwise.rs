@@ -3,7 +3,7 @@
 //! Plain loops and no closures: a closure is a function of its own, which would be compiled without the instruction
 //! set that its caller enables.
 
-use super::simd::{LANES, Simd, exp, sum, to_array};
+use super::simd::{LANES, Simd, exp, to_array};
 
 /// The vector of a chunk of at most [`LANES`] values, the rest being `pad`.
 #[inline(always)]
@@ -42,7 +42,7 @@ pub(crate) unsafe fn rms_norm<S: Simd>(x: &[f32], weight: &[f32], eps: f32, out:
             let v = load::<S>(chunk, 0.0);
             squares = S::fma(v, v, squares);
         }
-        let scale = S::splat(1.0 / (sum::<S>(squares) / x.len() as f32 + eps).sqrt());
+        let scale = S::splat(1.0 / (S::sum(squares) / x.len() as f32 + eps).sqrt());
         for ((x, w), out) in x.chunks(LANES).zip(weight.chunks(LANES)).zip(out.chunks_mut(LANES)) {
             let normed = S::mul(load::<S>(x, 0.0), scale);
             store::<S>(out, S::mul(normed, load::<S>(w, 0.0)));
@@ -59,14 +59,14 @@ pub(crate) unsafe fn layer_norm<S: Simd>(x: &[f32], weight: &[f32], eps: f32, ou
         for chunk in x.chunks(LANES) {
             total = S::add(load::<S>(chunk, 0.0), total);
         }
-        let mean = sum::<S>(total) / x.len() as f32;
+        let mean = S::sum(total) / x.len() as f32;
         let mut squares = S::splat(0.0);
         for chunk in x.chunks(LANES) {
             // Padding with the mean adds nothing to the variance.
             let d = S::sub(load::<S>(chunk, mean), S::splat(mean));
             squares = S::fma(d, d, squares);
         }
-        let scale = S::splat(1.0 / (sum::<S>(squares) / x.len() as f32 + eps).sqrt());
+        let scale = S::splat(1.0 / (S::sum(squares) / x.len() as f32 + eps).sqrt());
         for ((x, w), out) in x.chunks(LANES).zip(weight.chunks(LANES)).zip(out.chunks_mut(LANES)) {
             let normed = S::mul(S::sub(load::<S>(x, 0.0), S::splat(mean)), scale);
             store::<S>(out, S::mul(normed, load::<S>(w, 0.0)));
@@ -84,7 +84,7 @@ pub(crate) unsafe fn softmax_terms<S: Simd>(scores: &mut [f32]) -> f32 {
         for chunk in scores.chunks(LANES) {
             top = S::max(load::<S>(chunk, f32::NEG_INFINITY), top);
         }
-        let top = S::splat(to_array::<S>(top).into_iter().fold(f32::NEG_INFINITY, f32::max));
+        let top = S::splat(S::largest(top));
         let mut total = S::splat(0.0);
         let (whole, rest) = scores.as_chunks_mut::<LANES>();
         for chunk in whole {
@@ -96,7 +96,7 @@ pub(crate) unsafe fn softmax_terms<S: Simd>(scores: &mut [f32]) -> f32 {
             store::<S>(rest, exp::<S>(S::sub(load::<S>(rest, 0.0), top)));
             total = S::add(load::<S>(rest, 0.0), total);
         }
-        sum::<S>(total)
+        S::sum(total)
     }
 }
 
@@ -168,7 +168,7 @@ pub(crate) unsafe fn read<S: Simd>(x: &[f32]) -> f32 {
         for other in &sums[1..] {
             total = S::add(total, *other);
         }
-        sum::<S>(total)
+        S::sum(total)
     }
 }
 
@@ -194,6 +194,6 @@ pub(crate) unsafe fn multiply_adds<S: Simd>(rounds: usize) -> f32 {
         for other in &sums[1..] {
             total = S::add(total, *other);
         }
-        sum::<S>(total)
+        S::sum(total)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::bf16::Bf16Line;
 use super::blocks::BlockProduct;
+use super::byte_values::ByteValues;
 use super::int8::InputGroup;
 use super::simd::Product;
 use super::values::ValueGroup;
@@ -20,11 +21,13 @@ pub(crate) struct Kernels {
     pub(super) product_bf16_tiles: unsafe fn(BlockProduct<Bf16Line>),
     pub(super) product_bf16_dots: unsafe fn(BlockProduct<Bf16Line>),
     pub(super) add_values: unsafe fn(&ValueGroup<'_>),
+    pub(super) add_byte_values: unsafe fn(&ByteValues<'_>),
     pub(super) product_q8: unsafe fn(BlockProduct<InputGroup>),
     pub(super) product_q4: unsafe fn(BlockProduct<InputGroup>),
     pub(super) round_for_tiles: unsafe fn(&[f32], &mut [Bf16Line]),
     pub(super) round_for_dots: unsafe fn(&[f32], &mut [Bf16Line]),
     pub(super) round_to_int8: unsafe fn(&[f32], *mut InputGroup, usize),
+    pub(super) round_products_to_int8: unsafe fn(&[f32], &[f32], &mut InputGroup),
     pub(super) rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     pub(super) layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     pub(super) softmax_terms: unsafe fn(&mut [f32]) -> f32,
@@ -97,6 +100,15 @@ impl Kernels {
         unsafe { (self.add_values)(p) }
     }
 
+    /// See [`super::byte_values::add`].
+    ///
+    /// # Safety
+    /// As for [`Self::product_f32`].
+    pub(crate) unsafe fn add_byte_values(&self, p: &ByteValues<'_>) {
+        // SAFETY: the set was detected; the pointers are the caller's promise.
+        unsafe { (self.add_byte_values)(p) }
+    }
+
     /// See [`super::int8::Q8`].
     ///
     /// # Safety
@@ -134,6 +146,12 @@ impl Kernels {
     pub(crate) unsafe fn round_to_int8(&self, values: &[f32], groups: *mut InputGroup, step: usize) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
         unsafe { (self.round_to_int8)(values, groups, step) }
+    }
+
+    /// See [`super::int8::quantize_products`].
+    pub(crate) fn round_products_to_int8(&self, values: &[f32], factors: &[f32], group: &mut InputGroup) {
+        // SAFETY: the set was detected.
+        unsafe { (self.round_products_to_int8)(values, factors, group) }
     }
 
     /// See [`super::elementwise::rms_norm`].

@@ -10,7 +10,7 @@
 //! weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
 use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
-use super::simd::{LANES, Simd, sum, to_array};
+use super::simd::{LANES, Simd};
 
 /// Inputs of one output that lie side by side: as many products as one 32-bit sum takes at once.
 pub(crate) const QUAD: usize = 4;
@@ -237,29 +237,55 @@ pub(super) unsafe fn quantize<S: Int8>(values: &[f32], groups: *mut InputGroup, 
     // SAFETY: there is a group for all of these.
     unsafe {
         for (at, values) in whole.iter().enumerate() {
-            quantize_group::<S>(values, &mut *groups.add(at * step));
+            quantize_group::<S>(halves::<S>(values), &mut *groups.add(at * step));
         }
         if !rest.is_empty() {
-            let mut padded = [0.0; GROUP];
-            padded[..rest.len()].copy_from_slice(rest);
-            quantize_group::<S>(&padded, &mut *groups.add(whole.len() * step));
+            quantize_group::<S>(halves::<S>(&padded(rest)), &mut *groups.add(whole.len() * step));
         }
     }
 }
 
+/// Rounds up to [`GROUP`] inputs times a factor each.
+#[inline(always)]
+pub(super) unsafe fn quantize_products<S: Int8>(values: &[f32], factors: &[f32], group: &mut InputGroup) {
+    // SAFETY: lane arithmetic.
+    unsafe {
+        let whole = (<&[f32; GROUP]>::try_from(values), <&[f32; GROUP]>::try_from(factors));
+        let ([a, b], [c, d]) = match whole {
+            (Ok(values), Ok(factors)) => (halves::<S>(values), halves::<S>(factors)),
+            _ => (halves::<S>(&padded(values)), halves::<S>(&padded(factors))),
+        };
+        quantize_group::<S>([S::mul(a, c), S::mul(b, d)], group);
+    }
+}
+
+/// With zeros for what is missing.
+#[inline(always)]
+fn padded(values: &[f32]) -> [f32; GROUP] {
+    let mut padded = [0.0; GROUP];
+    padded[..values.len()].copy_from_slice(values);
+    padded
+}
+
+/// The two vectors of a group.
+#[inline(always)]
+unsafe fn halves<S: Simd>(values: &[f32; GROUP]) -> [S::V; 2] {
+    // SAFETY: both halves are whole vectors.
+    unsafe { [S::load(values.as_ptr()), S::load(values.as_ptr().add(LANES))] }
+}
+
 /// A group of numbers too small to be divided by becomes zeros.
 #[inline(always)]
-unsafe fn quantize_group<S: Int8>(values: &[f32; GROUP], group: &mut InputGroup) {
-    // SAFETY: both halves of the group are whole vectors.
+unsafe fn quantize_group<S: Int8>([first, second]: [S::V; 2], group: &mut InputGroup) {
+    // SAFETY: lane arithmetic.
     unsafe {
-        let [first, second] = [S::load(values.as_ptr()), S::load(values.as_ptr().add(LANES))];
         let zero = S::splat(0.0);
         let sizes = S::max(S::max(first, S::sub(zero, first)), S::max(second, S::sub(zero, second)));
-        let largest = largest::<S>(sizes);
+        let largest = S::largest(sizes);
         let factor = S::splat(if largest > SMALLEST { LARGEST / largest } else { 0.0 });
         let rounded = [S::round(S::mul(first, factor)), S::round(S::mul(second, factor))];
         // Integers as floats, whose sum is exact.
-        let total = sum::<S>(S::add(rounded[0], rounded[1]));
+        let total = S::sum(S::add(rounded[0], rounded[1]));
         group.scale = largest / LARGEST;
         group.total = group.scale * total;
         group.offset = -OFFSET * total as i32;
@@ -270,21 +296,6 @@ unsafe fn quantize_group<S: Int8>(values: &[f32; GROUP], group: &mut InputGroup)
         }
         group.quants = quants;
     }
-}
-
-/// The largest of all lanes.
-#[inline(always)]
-unsafe fn largest<S: Simd>(v: S::V) -> f32 {
-    // SAFETY: the caller vouches for the instruction set.
-    let mut lanes = unsafe { to_array::<S>(v) };
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = if lanes[i] > lanes[i + half] { lanes[i] } else { lanes[i + half] };
-        }
-        half /= 2;
-    }
-    lanes[0]
 }
 
 /// Below this a number is no divisor: what it gives could be infinite.

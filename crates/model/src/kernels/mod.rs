@@ -5,10 +5,12 @@
 
 mod bf16;
 mod blocks;
+mod byte_values;
 mod elementwise;
 mod entries;
 mod int8;
 mod portable;
+mod q8_group;
 mod simd;
 mod tables;
 mod tile;
@@ -18,9 +20,11 @@ mod x86;
 
 pub(crate) use bf16::{Bf16Line, TILE_BYTES, TILE_STRIPS, place_in_tile, round as round_to_bf16};
 pub(crate) use blocks::{BlockProduct, GROUP};
+pub(crate) use byte_values::ByteValues;
 pub(crate) use elementwise::CHAINS;
 pub(crate) use entries::Kernels;
 pub(crate) use int8::{InputGroup, LARGEST, OUTPUTS, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
+pub(crate) use q8_group::{Q8Group, extreme, f16_at, integer, place_in_q8, put_f16, whole_group};
 pub(crate) use simd::{LANES, Product};
 pub(crate) use values::{ValueGroup, ValueRun};
 #[cfg(target_arch = "x86_64")]

@@ -44,6 +44,18 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn round(a: Self::V) -> Self::V;
     /// [`super::tile::register_tile`] compiled for this set.
     unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>);
+    /// The sum of all lanes: halves are added until one is left, an order that never changes.
+    #[inline(always)]
+    unsafe fn sum(v: Self::V) -> f32 {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe { by_halves::<Self>(v, |a, b| a + b) }
+    }
+    /// The largest of all lanes, found in the same order.
+    #[inline(always)]
+    unsafe fn largest(v: Self::V) -> f32 {
+        // SAFETY: as above.
+        unsafe { by_halves::<Self>(v, |a, b| if a > b { a } else { b }) }
+    }
     /// `a * 2^n` for integral `n` in -126..=127.
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V;
 }
@@ -97,15 +109,15 @@ pub(crate) unsafe fn to_array<S: Simd>(v: S::V) -> [f32; LANES] {
     out
 }
 
-/// The sum of all lanes: halves are added until one is left, an order that never changes.
+/// One lane of two, until one is left: each of the first half and its counterpart in the second.
 #[inline(always)]
-pub(crate) unsafe fn sum<S: Simd>(v: S::V) -> f32 {
+unsafe fn by_halves<S: Simd>(v: S::V, one: impl Fn(f32, f32) -> f32) -> f32 {
     // SAFETY: the caller vouches for the instruction set.
     let mut lanes = unsafe { to_array::<S>(v) };
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
-            lanes[i] += lanes[i + half];
+            lanes[i] = one(lanes[i], lanes[i + half]);
         }
         half /= 2;
     }

@@ -2,6 +2,7 @@
 
 use super::bf16::{self, Bf16Group, Bf16Line, Dots, Floats, Tiles};
 use super::blocks::BlockProduct;
+use super::byte_values::{self, ByteValues};
 use super::entries::{AMX_NAME, BF16_NAME, Kernels};
 use super::int8::{self, InputGroup, Q4, Q8};
 use super::portable::Portable;
@@ -47,6 +48,11 @@ macro_rules! kernels {
                 unsafe { $values(p) }
             }
             $(#[$features])?
+            unsafe fn add_byte_values(p: &ByteValues<'_>) {
+                // SAFETY: passed on to the caller.
+                unsafe { byte_values::add::<$int8>(p) }
+            }
+            $(#[$features])?
             unsafe fn product_q8(p: BlockProduct<InputGroup>) {
                 // SAFETY: passed on to the caller.
                 unsafe { int8::product::<$int8, Q8>(p) }
@@ -68,6 +74,11 @@ macro_rules! kernels {
             unsafe fn round_to_int8(values: &[f32], groups: *mut InputGroup, step: usize) {
                 // SAFETY: passed on to the caller.
                 unsafe { int8::quantize::<$set>(values, groups, step) }
+            }
+            $(#[$features])?
+            unsafe fn round_products_to_int8(values: &[f32], factors: &[f32], group: &mut InputGroup) {
+                // SAFETY: the instruction set was detected.
+                unsafe { int8::quantize_products::<$set>(values, factors, group) }
             }
             $(#[$features])?
             unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -123,11 +134,13 @@ macro_rules! kernels {
                 product_bf16_tiles,
                 product_bf16_dots,
                 add_values,
+                add_byte_values,
                 product_q8,
                 product_q4,
                 round_for_tiles,
                 round_for_dots,
                 round_to_int8,
+                round_products_to_int8,
                 rms_norm,
                 layer_norm,
                 softmax_terms,

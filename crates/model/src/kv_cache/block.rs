@@ -1,7 +1,12 @@
 //! The unit in which memory for keys and values is handed out.
 
+use crate::kernels::GROUP;
+
 /// Positions of one block.
 pub const BLOCK: usize = 64;
+
+/// Groups of positions in a block, as products add them up.
+pub(crate) const GROUPS: usize = BLOCK / GROUP;
 
 /// A block's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

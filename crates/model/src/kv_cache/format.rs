@@ -1,5 +1,6 @@
 //! What keys and values are kept as.
 
+use super::bytes::Bytes;
 use super::floats::Floats;
 use super::layout::Layout;
 use super::tiles::Tiles;
@@ -12,6 +13,8 @@ pub(crate) enum KvFormat {
     Floats,
     /// Rounded to bf16, as a matrix unit multiplies them.
     Tiles,
+    /// Rounded to bytes.
+    Bytes,
 }
 
 impl KvFormat {
@@ -19,7 +22,8 @@ impl KvFormat {
     pub(crate) fn of(arithmetic: Arithmetic) -> Self {
         match arithmetic {
             Arithmetic::Bf16 => Self::Tiles,
-            Arithmetic::F32 | Arithmetic::Bf16Dot | Arithmetic::Int8 | Arithmetic::Int8Q4 => Self::Floats,
+            Arithmetic::F32 | Arithmetic::Bf16Dot => Self::Floats,
+            Arithmetic::Int8 | Arithmetic::Int8Q4 => Self::Bytes,
         }
     }
 
@@ -28,6 +32,7 @@ impl KvFormat {
         match self {
             Self::Floats => &Floats,
             Self::Tiles => &Tiles,
+            Self::Bytes => &Bytes,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Keys and values in bf16, in blocks as [`crate::kernels`] multiplies them (see there): for queries the positions are
 //! outputs and the dimensions inputs, for weights the dimensions are outputs and the positions inputs.
 
-use super::block::BLOCK;
+use super::block::{BLOCK, GROUPS};
 use super::layout::{Head, Layout, Place};
 use crate::kernels::{GROUP, LANES, TILE_BYTES, TILE_STRIPS, place_in_tile, round_to_bf16};
 
@@ -10,9 +10,6 @@ pub(crate) struct Tiles;
 
 /// Elements of a tile.
 const TILE_ELEMENTS: usize = TILE_BYTES / size_of::<u16>();
-
-/// Tiles of [`GROUP`] positions in a block.
-pub(crate) const GROUPS: usize = BLOCK / GROUP;
 
 impl Tiles {
     /// Strips of a block's values: the dimensions in vectors, as many more as products take at once.

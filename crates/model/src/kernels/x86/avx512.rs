@@ -16,6 +16,19 @@ use super::super::tile::register_tile;
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512;
 
+/// One lane of two, until one is left, by instructions on half a vector and on a quarter.
+macro_rules! by_halves {
+    ($v:expr, $half:ident, $quarter:ident) => {
+        unsafe {
+            let upper = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd($v)));
+            let eight = $half(_mm512_castps512_ps256($v), upper);
+            let four = $quarter(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            let two = $quarter(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32($quarter(two, _mm_movehdup_ps(two)))
+        }
+    };
+}
+
 impl Simd for Avx512 {
     type V = __m512;
     // 32 registers: 6 x 4 or 12 x 2 accumulators, the weights, and one for the row's value.
@@ -84,6 +97,14 @@ impl Simd for Avx512 {
     unsafe fn tile<W: Weight, const N: usize, const R: usize, const ODD: bool>(p: Product<W>) {
         // SAFETY: passed on to the caller.
         unsafe { register_tile::<Self, W, N, R, ODD>(p) }
+    }
+    #[inline(always)]
+    unsafe fn sum(v: Self::V) -> f32 {
+        by_halves!(v, _mm256_add_ps, _mm_add_ps)
+    }
+    #[inline(always)]
+    unsafe fn largest(v: Self::V) -> f32 {
+        by_halves!(v, _mm256_max_ps, _mm_max_ps)
     }
     #[inline(always)]
     unsafe fn scale(a: Self::V, n: Self::V) -> Self::V {

@@ -1,0 +1,108 @@
+//! Weights of 8 bits: how they are rounded, and where they lie in a block of [`super::int8::Q8`].
+
+use half::f16;
+
+use super::blocks::GROUP;
+use super::int8::{LARGEST, OUTPUTS, QUAD, SCALES_BYTES};
+
+/// The weights of one output for a group of inputs: `quant * scale` each.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Q8Group {
+    pub(crate) scale: f16,
+    pub(crate) quants: [i8; GROUP],
+}
+
+impl Q8Group {
+    /// Rounds up to [`GROUP`] weights, zeros being what is missing. The scale, of 16 bits, is rounded first.
+    pub(crate) fn round(weights: &[f32]) -> Self {
+        let whole = whole_group(weights);
+        let largest = extreme(&whole.map(f32::abs), |a, b| if a > b { a } else { b });
+        let scale = f16::from_f32(largest / LARGEST).min(f16::MAX);
+        let divisor = scale.to_f32();
+        // What a rounded scale does not reach is cut.
+        Self { scale, quants: whole.map(|weight| integer(weight / divisor, [-LARGEST, LARGEST]) as i8) }
+    }
+
+    /// Writes them as those of the output in `lane`.
+    pub(crate) fn put(&self, block: &mut [u8], lane: usize) {
+        put_f16(block, lane, self.scale);
+        for (at, quad) in self.quants.as_chunks::<QUAD>().0.iter().enumerate() {
+            block[place_in_q8(lane, at * QUAD)..][..QUAD].copy_from_slice(&quad.map(i8::cast_unsigned));
+        }
+    }
+
+    /// Those of the output in `lane`.
+    pub(crate) fn at(block: &[u8], lane: usize) -> Self {
+        let quants = std::array::from_fn(|input| block[place_in_q8(lane, input)].cast_signed());
+        Self { scale: f16::from_f32(f16_at(block, lane)), quants }
+    }
+
+    /// The weight of the output in `lane` for an input.
+    pub(crate) fn get(block: &[u8], lane: usize, input: usize) -> f32 {
+        f32::from(block[place_in_q8(lane, input)].cast_signed()) * f16_at(block, lane)
+    }
+}
+
+/// Where in a block the weight of the output in `lane` for an input of the group lies.
+pub(crate) fn place_in_q8(lane: usize, input: usize) -> usize {
+    SCALES_BYTES + (input / QUAD * OUTPUTS + lane) * QUAD + input % QUAD
+}
+
+/// Writes the number of 16 bits of a lane, the first of which begins the block.
+pub(crate) fn put_f16(block: &mut [u8], lane: usize, value: f16) {
+    block[lane * size_of::<f16>()..][..size_of::<f16>()].copy_from_slice(&value.to_bits().to_ne_bytes());
+}
+
+/// Reads it.
+pub(crate) fn f16_at(block: &[u8], lane: usize) -> f32 {
+    let at = lane * size_of::<f16>();
+    f16::from_bits(u16::from_ne_bytes([block[at], block[at + 1]])).to_f32()
+}
+
+/// A whole group, with zeros for what is missing.
+pub(crate) fn whole_group(weights: &[f32]) -> [f32; GROUP] {
+    let mut whole = [0.0; GROUP];
+    whole[..weights.len()].copy_from_slice(weights);
+    whole
+}
+
+/// The largest number, or the smallest, several at a time, so that the compiler makes vectors of them.
+pub(crate) fn extreme(numbers: &[f32; GROUP], pick: impl Fn(f32, f32) -> f32) -> f32 {
+    let (eights, _) = numbers.as_chunks::<8>();
+    let of_eight = |a: [f32; 8], b: &[f32; 8]| std::array::from_fn(|i| pick(a[i], b[i]));
+    eights.iter().fold([0.0; 8], of_eight).into_iter().fold(0.0, pick)
+}
+
+/// Rounds to the nearest integer within limits, ties to the even one; what is no number becomes zero.
+///
+/// In floats of this size neighbours are 1 apart, and the low bits are the integer: plain code that the compiler makes
+/// vectors of for any processor.
+pub(crate) fn integer(ratio: f32, [least, most]: [f32; 2]) -> i32 {
+    const INTEGERS: f32 = 1.5 * (1 << 23) as f32;
+    let within = if ratio.is_nan() { 0.0 } else { ratio.clamp(least, most) };
+    (within + INTEGERS).to_bits().cast_signed().wrapping_sub(INTEGERS.to_bits().cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn weights_are_off_by_half_a_step_at_most(
+            weights in proptest::collection::vec(-100.0_f32..100.0, 1..=GROUP), lane in 0..OUTPUTS
+        ) {
+            let rounded = Q8Group::round(&weights);
+            let mut block = vec![0xA5; super::super::Q8_BYTES];
+            rounded.put(&mut block, lane);
+            let step = rounded.scale.to_f32();
+            for (input, weight) in weights.iter().enumerate() {
+                // The largest may be cut by as much as the scale was rounded.
+                let cut = LARGEST * step * 5e-4;
+                prop_assert!((weight - Q8Group::get(&block, lane, input)).abs() <= 0.5001 * step + cut);
+            }
+        }
+    }
+}
