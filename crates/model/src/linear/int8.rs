@@ -113,18 +113,61 @@ impl NibbleGroup {
         }
     }
 
-    /// Rounds up to [`GROUP`] weights, zeros being what is missing. Scale and smallest weight, of 16 bits, are rounded
-    /// first; the smallest is zero where all weights are positive, so that zeros are exact there.
+    /// Rounds up to [`GROUP`] weights, zeros being what is missing: at first the smallest and the largest of them are met
+    /// exactly, then scale and smallest weight are fitted to what the weights became, as long as all come nearer.
     fn round(weights: &[f32]) -> Self {
         let whole = whole_group(weights);
-        let limit = |value: f32| f16::from_f32(value.clamp(-HALF_MAX, HALF_MAX));
         let least = extreme(&whole, |a, b| if a < b { a } else { b });
         let largest = extreme(&whole, |a, b| if a > b { a } else { b });
-        let (smallest, scale) = (limit(least), limit((largest - least) / LARGEST_NIBBLE));
+        let mut best = Self::with(&whole, (largest - least) / LARGEST_NIBBLE, least);
+        let mut error = best.error(&whole);
+        for _ in 0..FITS {
+            let fitted = best.fitted(&whole);
+            let found = fitted.error(&whole);
+            // Not so either where weights are all the same and nothing can be fitted.
+            if found.is_nan() || found >= error {
+                break;
+            }
+            (best, error) = (fitted, found);
+        }
+        best
+    }
+
+    /// The nearest to some weights with this scale and smallest weight, which are rounded to 16 bits first.
+    fn with(weights: &[f32; GROUP], scale: f32, smallest: f32) -> Self {
+        let limit = |value: f32| f16::from_f32(value.clamp(-HALF_MAX, HALF_MAX));
+        let (scale, smallest) = (limit(scale), limit(smallest));
         let (offset, divisor) = (smallest.to_f32(), scale.to_f32());
-        let quants = whole.map(|weight| integer((weight - offset) / divisor, [0.0, LARGEST_NIBBLE]) as u8);
+        let quants = weights.map(|weight| integer((weight - offset) / divisor, [0.0, LARGEST_NIBBLE]) as u8);
         Self { scale, smallest, quants }
     }
+
+    /// With the scale and the smallest weight that have the least squares of errors for these quants.
+    fn fitted(&self, weights: &[f32; GROUP]) -> Self {
+        let quants = self.quants.map(f32::from);
+        let count = GROUP as f32;
+        let (of_quants, of_weights) = (total(&quants), total(weights));
+        let squares = total(&quants.map(|quant| quant * quant));
+        let products = total(&std::array::from_fn(|i| quants[i] * weights[i]));
+        let scale = (count * products - of_quants * of_weights) / (count * squares - of_quants * of_quants);
+        Self::with(weights, scale, (of_weights - scale * of_quants) / count)
+    }
+
+    /// The sum of the squares of what the weights are off by.
+    fn error(&self, weights: &[f32; GROUP]) -> f32 {
+        let (scale, smallest) = (self.scale.to_f32(), self.smallest.to_f32());
+        total(&std::array::from_fn(|i| (f32::from(self.quants[i]) * scale + smallest - weights[i]).powi(2)))
+    }
+}
+
+/// How often scale and smallest weight are fitted: squares of errors fall by 8, 12 and 13 % (`medium`).
+const FITS: usize = 3;
+
+/// The sum, several at a time, so that the compiler makes vectors of them.
+fn total(numbers: &[f32; GROUP]) -> f32 {
+    let (eights, _) = numbers.as_chunks::<8>();
+    let of_eight = |a: [f32; 8], b: &[f32; 8]| std::array::from_fn(|i| a[i] + b[i]);
+    eights.iter().fold([0.0; 8], of_eight).into_iter().sum()
 }
 
 /// The largest number of 16 bits.
@@ -142,15 +185,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn weights_of_4_bits_are_off_by_half_a_step_at_most(weights in group()) {
-            let NibbleGroup { scale, smallest, quants } = NibbleGroup::round(&weights);
-            let step = scale.to_f32();
-            for (weight, quant) in weights.iter().zip(quants) {
-                prop_assert!(quant <= 15);
-                // The largest may be cut by as much as the smallest and the scale were rounded.
-                let cut = (LARGEST_NIBBLE * step + smallest.to_f32().abs()) * 5e-4;
-                prop_assert!((weight - f32::from(quant).mul_add(step, smallest.to_f32())).abs() <= 0.5001 * step + cut);
-            }
+        fn weights_of_4_bits_come_nearer_than_with_the_smallest_and_the_largest_met(weights in group()) {
+            let rounded = NibbleGroup::round(&weights);
+            prop_assert!(rounded.quants.iter().all(|quant| *quant <= 15));
+            let whole = whole_group(&weights);
+            let (least, largest) = whole.iter().fold((0.0_f32, 0.0_f32), |(a, b), w| (a.min(*w), b.max(*w)));
+            let step = (largest - least) / LARGEST_NIBBLE;
+            // Half a step each at most, as far as scale and smallest weight have the bits for it.
+            let limit = GROUP as f32 * (0.5001 * step + 5e-4 * (largest - 2.0 * least)).powi(2);
+            prop_assert!(rounded.error(&whole) <= limit.min(NibbleGroup::with(&whole, step, least).error(&whole)));
         }
 
         #[test]

@@ -182,7 +182,7 @@ fn a_row_of_the_matrix_is_read_back_as_it_was_rounded() {
         (Arithmetic::Bf16, 1.0 / 256.0),
         (Arithmetic::Bf16Dot, 1.0 / 256.0),
         (Arithmetic::Int8, 0.51 / LARGEST),
-        (Arithmetic::Int8Q4, 1.02 / 15.0),
+        (Arithmetic::Int8Q4, 2.0 / 15.0),
     ] {
         let rounded = rounded_weights(&packed(arithmetic, sizes, &weights));
         for (found, given) in rounded.chunks(sizes.inputs).zip(weights.chunks(sizes.inputs)) {
