@@ -65,7 +65,7 @@ impl ByteProducts {
     ) {
         let Weights { elements, stride, queries } = weights;
         let head = summed.cache.head(summed.kv_head, groups.start / GROUPS);
-        self.weights.clear();
+        // All of them are written.
         self.weights.resize(queries * groups.len(), InputGroup::ZERO);
         for (group, rounded) in groups.clone().zip(self.weights.chunks_exact_mut(queries)) {
             let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
@@ -149,7 +149,7 @@ impl Products for ByteProducts {
 
     fn take(&mut self, kernels: &Kernels, queries: &[f32], head_dim: usize) {
         self.count = queries.len() / head_dim;
-        self.queries.clear();
+        // All of them are written.
         self.queries.resize(Bytes::key_groups(head_dim) * self.count, InputGroup::ZERO);
         for (query, values) in queries.chunks_exact(head_dim).enumerate() {
             // SAFETY: there are as many groups for each query, `count` apart.
