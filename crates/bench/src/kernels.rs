@@ -39,7 +39,7 @@ pub struct Kernels {
     /// memory in every arithmetic is refused before anything is measured.
     #[arg(long, value_delimiter = ',', value_parser = shape_parser(), conflicts_with = "targets", value_name = "S[,S…]")]
     shape: Vec<Shape>,
-    /// Multiply in these arithmetics.
+    /// Multiply in these arithmetics: in turns, or one after the other where memory cannot hold all of them at once.
     #[arg(long, value_delimiter = ',', default_values_t = Arithmetic::ALL, value_name = "A[,A…]")]
     arithmetics: Vec<Arithmetic>,
     /// Print JSON.
@@ -107,8 +107,11 @@ pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchE
     let machine = Machine::of(&mut work);
     print_machine(&machine, args.json);
     for subject in &subjects {
-        for way in subject.ways(&args.arithmetics) {
-            print(&measure(subject, &way, &mut work, &machine)?, args.json);
+        let ways = subject.ways(&args.arithmetics);
+        let at_once = if subject.fits_in_all(&ways)? { ways.len() } else { 1 };
+        for ways in ways.chunks(at_once.max(1)) {
+            let measured = measure(subject, ways, &mut work, &machine)?;
+            measured.iter().for_each(|measured| print(measured, args.json));
         }
     }
     Ok(Verdict::Good)
@@ -161,43 +164,61 @@ impl Floors {
     }
 }
 
-/// Measures a model in one way.
-fn measure(subject: &Subject, way: &Way, work: &mut Workspace, machine: &Machine) -> Result<Measured, BenchError> {
-    let decoder = subject.load(way)?;
-    let weight_bytes = decoder.weight_bytes();
-    let bandwidth = work.read_bandwidth(weight_bytes.min(MEMORY_BYTES));
-    let floors = Floors::new(&decoder, bandwidth, machine.peak_flops);
-    let times = times_ms(&decoder, work)?;
-    let one_row_ms = median_ms(&times[0]);
-    Ok(Measured {
-        target: subject.name().to_owned(),
-        shape: Sizes::of(subject.config()),
-        random: subject.is_random(),
-        weights: way.weights,
-        weight_bytes,
-        bandwidth,
-        passes: ROWS.iter().zip(&times).map(|(&rows, times)| floors.pass(rows, times, one_row_ms)).collect(),
-        together: together::measure(&decoder, work, subject.is_random())?,
-    })
+/// Measures a model in some ways, in turns: a machine's pace changes from minute to minute, and what one way is to another
+/// is what one wants to know.
+fn measure(
+    subject: &Subject,
+    ways: &[Way],
+    work: &mut Workspace,
+    machine: &Machine,
+) -> Result<Vec<Measured>, BenchError> {
+    let decoders = ways.iter().map(|way| subject.load(way)).collect::<Result<Vec<_>, _>>()?;
+    let bandwidth = |decoder: &Decoder| work.read_bandwidth(decoder.weight_bytes().min(MEMORY_BYTES));
+    let bandwidths: Vec<f64> = decoders.iter().map(bandwidth).collect();
+    let times = times_ms(&decoders, work)?;
+    let together = together::measure(&decoders, work, subject.is_random())?;
+    let mut measured = Vec::with_capacity(ways.len());
+    for ((((way, decoder), bandwidth), times), together) in
+        ways.iter().zip(&decoders).zip(bandwidths).zip(times).zip(together)
+    {
+        let floors = Floors::new(decoder, bandwidth, machine.peak_flops);
+        let one_row_ms = median_ms(&times[0]);
+        measured.push(Measured {
+            target: subject.name().to_owned(),
+            shape: Sizes::of(subject.config()),
+            random: subject.is_random(),
+            weights: way.weights,
+            weight_bytes: decoder.weight_bytes(),
+            bandwidth,
+            passes: ROWS.iter().zip(&times).map(|(&rows, times)| floors.pass(rows, times, one_row_ms)).collect(),
+            together,
+        });
+    }
+    Ok(measured)
 }
 
-/// The times of passes over each number of rows, taken in turns. Each follows one of its size, as in decoding: what the
-/// largest pass leaves of small weights in the processor's caches says nothing of the smallest.
-fn times_ms(decoder: &Decoder, work: &mut Workspace) -> Result<[Vec<f64>; ROWS.len()], ModelError> {
-    let mut cache = cache(decoder, work)?;
-    let mut times = [const { Vec::new() }; ROWS.len()];
-    let mut turns = Turns::begin();
+/// The times of passes over each number of rows.
+type PassTimes = [Vec<f64>; ROWS.len()];
+
+/// The times of passes over each number of rows by each model, taken in turns. Each follows one of its size, as in
+/// decoding: what the largest pass leaves of small weights in the processor's caches says nothing of the smallest.
+fn times_ms(decoders: &[Decoder], work: &mut Workspace) -> Result<Vec<PassTimes>, ModelError> {
+    let mut caches = decoders.iter().map(|decoder| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?;
+    let mut times = vec![[const { Vec::new() }; ROWS.len()]; decoders.len()];
+    let mut turns = Turns::of(decoders.len());
     while turns.another() {
-        for (times, rows) in times.iter_mut().zip(ROWS.map(|rows| tree(decoder, rows))) {
-            let mut timed = || -> Result<f64, ModelError> {
-                let begun = Instant::now();
-                pass(decoder, work, &mut cache, &rows)?;
-                let took = begun.elapsed();
-                cache.keep_path(&[])?;
-                Ok(took.as_secs_f64() * 1e3)
-            };
-            timed()?;
-            times.push(timed()?);
+        for ((decoder, cache), times) in decoders.iter().zip(&mut caches).zip(&mut times) {
+            for (times, rows) in times.iter_mut().zip(ROWS.map(|rows| tree(decoder, rows))) {
+                let mut timed = || -> Result<f64, ModelError> {
+                    let begun = Instant::now();
+                    pass(decoder, work, cache, &rows)?;
+                    let took = begun.elapsed();
+                    cache.keep_path(&[])?;
+                    Ok(took.as_secs_f64() * 1e3)
+                };
+                timed()?;
+                times.push(timed()?);
+            }
         }
     }
     Ok(times)

@@ -16,31 +16,33 @@ const TURNS_MAX: usize = 41;
 /// Fewest turns, however long they take.
 const TURNS_MIN: usize = 5;
 
-/// How long there are more turns than the fewest: passes of large models take seconds.
+/// How long there are more turns than the fewest, for each model: passes of large ones take seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The turns of a measurement.
 pub(super) struct Turns {
     begun: Instant,
     begun_turns: usize,
+    patience: Duration,
 }
 
 impl Turns {
-    pub(super) fn begin() -> Self {
-        Self { begun: Instant::now(), begun_turns: 0 }
+    /// Those of so many models.
+    pub(super) fn of(models: usize) -> Self {
+        Self { begun: Instant::now(), begun_turns: 0, patience: PATIENCE.saturating_mul(models as u32) }
     }
 
     /// Whether there is one more, which then begins.
     pub(super) fn another(&mut self) -> bool {
-        let wanted = wanted(self.begun_turns, self.begun.elapsed());
+        let wanted = wanted(self.begun_turns, self.begun.elapsed(), self.patience);
         self.begun_turns += usize::from(wanted);
         wanted
     }
 }
 
 /// Whether one turn more is wanted after so many.
-fn wanted(turns: usize, elapsed: Duration) -> bool {
-    turns < TURNS_MIN || (turns < TURNS_MAX && elapsed < PATIENCE)
+fn wanted(turns: usize, elapsed: Duration, patience: Duration) -> bool {
+    turns < TURNS_MIN || (turns < TURNS_MAX && elapsed < patience)
 }
 
 /// A cache that holds the context.
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_takes_long_has_fewer_turns() {
-        let turns = |each: Duration| (0..).find(|&turns| !wanted(turns as usize, each * turns));
+        let turns = |each: Duration| (0..).find(|&turns| !wanted(turns as usize, each * turns, PATIENCE));
         let times = [1, 1000, 10_000].map(Duration::from_millis);
         assert_eq!(times.map(turns), [41, 20, 5].map(Some));
     }

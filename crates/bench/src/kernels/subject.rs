@@ -83,6 +83,13 @@ impl Subject {
         Need { shape, arithmetic: way.options.arithmetic, needed }.check(Bytes::available())
     }
 
+    /// Whether there is memory for it in all these ways at once.
+    pub(super) fn fits_in_all(&self, ways: &[Way]) -> Result<bool, BenchError> {
+        let of_way = |way: &Way| Decoder::memory(self.config(), &way.options);
+        let needed = ways.iter().map(of_way).sum::<Result<usize, _>>()?.saturating_add(BESIDE_BYTES);
+        Ok(Bytes::available().is_none_or(|available| Bytes(needed) <= available))
+    }
+
     /// Loads it under a bar.
     pub(super) fn load(&self, way: &Way) -> Result<Decoder, ModelError> {
         let bar = report::progress(self.config().layers as u64, &format!("packing {}", self.name()));

@@ -49,24 +49,54 @@ pub(super) struct Together {
     pub(super) rows_per_second: f64,
 }
 
-/// Measures all loads, both ways in turns. Sequences may share the keys and values of their context: large models
-/// take long to compute them.
-pub(super) fn measure(decoder: &Decoder, work: &mut Workspace, share: bool) -> Result<Vec<Together>, ModelError> {
-    let mut caches = match share {
-        true => sharing_caches(decoder, work, SEQUENCES_MAX)?,
-        false => (0..SEQUENCES_MAX).map(|_| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?,
-    };
-    let mut times = LOADS.map(|load| (load, Vec::new(), Vec::new()));
-    let mut turns = Turns::begin();
+/// The times of a load: together, and one by one.
+type Times = (Load, Vec<f64>, Vec<f64>);
+
+/// A model at work.
+struct Subject<'a> {
+    decoder: &'a Decoder,
+    caches: Vec<KvCache>,
+    times: [Times; LOADS.len()],
+}
+
+/// Measures all loads for each model, both ways and all models in turns. Sequences may share the keys and values of their
+/// context: large models take long to compute them.
+pub(super) fn measure(
+    decoders: &[Decoder],
+    work: &mut Workspace,
+    share: bool,
+) -> Result<Vec<Vec<Together>>, ModelError> {
+    let begun = decoders.iter().map(|decoder| Subject::new(decoder, work, share));
+    let mut subjects = begun.collect::<Result<Vec<_>, _>>()?;
+    let mut turns = Turns::of(decoders.len());
     while turns.another() {
-        for (load, together, alone) in &mut times {
-            let (rows, caches) = (tree(decoder, load.rows), &mut caches[..load.sequences]);
-            together.push(pass(decoder, work, caches, &rows)?);
-            let passes = caches.chunks_mut(1).map(|one| pass(decoder, work, one, &rows));
+        subjects.iter_mut().try_for_each(|subject| subject.turn(work))?;
+    }
+    let summed_up = |subject: Subject<'_>| {
+        let times = subject.times.into_iter();
+        times.map(|(load, together, alone)| load.summed_up(together, alone)).collect()
+    };
+    Ok(subjects.into_iter().map(summed_up).collect())
+}
+
+impl<'a> Subject<'a> {
+    fn new(decoder: &'a Decoder, work: &mut Workspace, share: bool) -> Result<Self, ModelError> {
+        let caches = match share {
+            true => sharing_caches(decoder, work, SEQUENCES_MAX)?,
+            false => (0..SEQUENCES_MAX).map(|_| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?,
+        };
+        Ok(Self { decoder, caches, times: LOADS.map(|load| (load, Vec::new(), Vec::new())) })
+    }
+
+    fn turn(&mut self, work: &mut Workspace) -> Result<(), ModelError> {
+        for (load, together, alone) in &mut self.times {
+            let (rows, caches) = (tree(self.decoder, load.rows), &mut self.caches[..load.sequences]);
+            together.push(pass(self.decoder, work, caches, &rows)?);
+            let passes = caches.chunks_mut(1).map(|one| pass(self.decoder, work, one, &rows));
             alone.push(passes.sum::<Result<f64, _>>()?);
         }
+        Ok(())
     }
-    Ok(times.map(|(load, together, alone)| load.summed_up(together, alone)).into())
 }
 
 impl Load {
