@@ -54,6 +54,10 @@ peers *args:
 cuda-build *args:
     deploy/cuda/build "$@"
 
+# Checks what `just cuda-build` made on a GPU and measures it, or on the processor with `candle`: 8 minutes at most.
+gpu-check device="cuda" report="target/gpu-check.md":
+    deploy/cuda/check {{ device }} {{ report }}
+
 # Measures speculative against plain decoding through gRPC, on prompts of a JSONL file.
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}

@@ -70,9 +70,10 @@ struct Measured {
     shape: Sizes,
     /// Whether weights are random.
     random: bool,
-    weights: &'static str,
+    weights: String,
     weight_bytes: usize,
-    /// Bytes per second of streaming reads of as many bytes, up to [`MEMORY_BYTES`]: partly from the caches where they are large.
+    /// Bytes per second of streaming reads of as many bytes, up to [`MEMORY_BYTES`]: partly from the caches where they are
+    /// large. On a device, of a copy.
     bandwidth: f64,
     passes: Vec<PassTime>,
     /// Several sequences in one pass.
@@ -101,13 +102,13 @@ struct PassTime {
 pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchError> {
     let subjects = subjects(system, args)?;
     for subject in &subjects {
-        subject.ways(&args.arithmetics).iter().try_for_each(|way| subject.check_memory(way))?;
+        subject.ways(system, &args.arithmetics).iter().try_for_each(|way| subject.check_memory(way))?;
     }
     let mut work = Workspace::new(system.threads());
     let machine = Machine::of(&mut work);
     print_machine(&machine, args.json);
     for subject in &subjects {
-        let ways = subject.ways(&args.arithmetics);
+        let ways = subject.ways(system, &args.arithmetics);
         let at_once = if subject.fits_in_all(&ways)? { ways.len() } else { 1 };
         for ways in ways.chunks(at_once.max(1)) {
             let measured = measure(subject, ways, &mut work, &machine)?;
@@ -149,7 +150,7 @@ impl Floors {
         let f32_ms = decoder.flops(CONTEXT) as f64 / peak_flops * 1e3;
         Self {
             reading_ms: (decoder.weight_bytes() + decoder.cache_bytes(CONTEXT)) as f64 / bandwidth * 1e3,
-            computing_ms: if decoder.arithmetic() == Arithmetic::F32 { f32_ms } else { 0.0 },
+            computing_ms: if decoder.by_kernels() == Some(Arithmetic::F32) { f32_ms } else { 0.0 },
         }
     }
 
@@ -173,8 +174,8 @@ fn measure(
     machine: &Machine,
 ) -> Result<Vec<Measured>, BenchError> {
     let decoders = ways.iter().map(|way| subject.load(way)).collect::<Result<Vec<_>, _>>()?;
-    let bandwidth = |decoder: &Decoder| work.read_bandwidth(decoder.weight_bytes().min(MEMORY_BYTES));
-    let bandwidths: Vec<f64> = decoders.iter().map(bandwidth).collect();
+    let bandwidth = |decoder: &Decoder| decoder.bandwidth(work, decoder.weight_bytes().min(MEMORY_BYTES));
+    let bandwidths = decoders.iter().map(bandwidth).collect::<Result<Vec<f64>, _>>()?;
     let times = times_ms(&decoders, work)?;
     let together = together::measure(&decoders, work, subject.is_random())?;
     let mut measured = Vec::with_capacity(ways.len());
@@ -187,7 +188,7 @@ fn measure(
             target: subject.name().to_owned(),
             shape: Sizes::of(subject.config()),
             random: subject.is_random(),
-            weights: way.weights,
+            weights: way.weights.clone(),
             weight_bytes: decoder.weight_bytes(),
             bandwidth,
             passes: ROWS.iter().zip(&times).map(|(&rows, times)| floors.pass(rows, times, one_row_ms)).collect(),

@@ -100,6 +100,26 @@ impl Decoder {
         self.arithmetic
     }
 
+    /// The arithmetic of our kernels that it computes in, if they are what computes.
+    pub fn by_kernels(&self) -> Option<Arithmetic> {
+        match &self.engine {
+            Engine::Packed(_) => Some(self.arithmetic),
+            Engine::Devices(_) => None,
+        }
+    }
+
+    /// Bytes a second at which so many can be read over and over where its weights are; on a device, those that a copy
+    /// reads and writes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn bandwidth(&self, work: &mut Workspace, bytes: usize) -> Result<f64> {
+        match &self.engine {
+            Engine::Packed(_) => Ok(work.read_bandwidth(bytes)),
+            Engine::Devices(model) => model.copy_bandwidth(bytes),
+        }
+    }
+
     /// What it computes in, and where if that is no processor with kernels of ours: texts are the same to the byte
     /// where this is the same.
     pub fn computes_in(&self) -> String {

@@ -19,8 +19,9 @@ mod shard;
 mod weights;
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Tensor};
 
 use crate::device_kind::DeviceKind;
 use crate::error::Result;
@@ -37,6 +38,9 @@ use ranks::Ranks;
 use shard::Shard;
 pub(crate) use shard::divides;
 use weights::{DeviceModel, kind};
+
+/// How often a copy is timed.
+const COPIES: usize = 7;
 
 /// A model shared by ranks, each on a device.
 pub(crate) struct OnDevices {
@@ -103,6 +107,25 @@ impl OnDevices {
     /// Multiply-adds of one row with weights.
     pub(crate) fn multiply_adds(&self) -> usize {
         self.multiply_adds
+    }
+
+    /// Bytes a second that the first device reads and writes when it copies so many: the best of several times.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn copy_bandwidth(&self, bytes: usize) -> Result<f64> {
+        let Some(device) = self.devices.first() else { return Ok(0.0) };
+        let numbers = Tensor::zeros(bytes / size_of::<f32>(), DType::F32, device)?;
+        let mut best = f64::INFINITY;
+        for _ in 0..COPIES {
+            device.synchronize()?;
+            let begun = Instant::now();
+            let copy = numbers.copy()?;
+            device.synchronize()?;
+            best = best.min(begun.elapsed().as_secs_f64());
+            drop(copy);
+        }
+        Ok(2.0 * bytes as f64 / best)
     }
 
     /// A pass of this model, once no other is at work.

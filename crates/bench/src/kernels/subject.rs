@@ -2,7 +2,7 @@
 
 use espalier_command::report;
 use espalier_local::{SystemArgs, checkpoint};
-use espalier_model::{Arithmetic, Checkpoint, Decoder, LoadOptions, ModelConfig, ModelError, WeightFormat};
+use espalier_model::{Arithmetic, Checkpoint, Decoder, DeviceKind, LoadOptions, ModelConfig, ModelError, WeightFormat};
 use espalier_service_kit::Bytes;
 
 use super::shapes::Shape;
@@ -29,7 +29,7 @@ pub(super) enum Subject {
 /// How weights are held and multiplied.
 pub(super) struct Way {
     /// What that is called.
-    pub(super) weights: &'static str,
+    pub(super) weights: String,
     options: LoadOptions,
 }
 
@@ -64,21 +64,33 @@ impl Subject {
         }
     }
 
-    /// All ways to hold and multiply it in these arithmetics. That bf16 can be held as f32 too says something of the
-    /// kernels and not of large models, which nobody holds so.
-    pub(super) fn ways(&self, arithmetics: &[Arithmetic]) -> Vec<Way> {
-        let wide = LoadOptions { format: WeightFormat::F32, ..LoadOptions::default() };
+    /// All ways to hold and multiply it where the system has its targets, in these arithmetics as far as there are such
+    /// there. That bf16 can be held as f32 too says something of the kernels and not of large models, which nobody holds
+    /// so.
+    pub(super) fn ways(&self, system: &SystemArgs, arithmetics: &[Arithmetic]) -> Vec<Way> {
+        let place = LoadOptions { device: system.device, ranks: system.tensor_parallel, ..LoadOptions::default() };
+        if system.device != DeviceKind::Cpu {
+            let weights = format!("in f32, in f32 arithmetic on {}", system.device);
+            return vec![Way { weights, options: place }];
+        }
         let ways = |&arithmetic: &Arithmetic| {
-            let stored = Way::of(arithmetic);
+            let stored = Way::of(LoadOptions { arithmetic, ..place });
             let widened = arithmetic == Arithmetic::F32 && !self.is_random();
-            [Some(stored), widened.then_some(Way { weights: "in f32, in f32 arithmetic", options: wide })]
+            let wide = || Way {
+                weights: "in f32, in f32 arithmetic".to_owned(),
+                options: LoadOptions { format: WeightFormat::F32, ..place },
+            };
+            [Some(stored), widened.then(wide)]
         };
         arithmetics.iter().flat_map(ways).flatten().collect()
     }
 
-    /// Refuses a model of random weights that this machine has no memory for.
+    /// Refuses a model of random weights that this machine has no memory for. A device refuses for itself.
     pub(super) fn check_memory(&self, way: &Way) -> Result<(), BenchError> {
         let Self::Random { shape, config } = self else { return Ok(()) };
+        if way.options.device != DeviceKind::Cpu {
+            return Ok(());
+        }
         let needed = Bytes(Decoder::memory(config, &way.options)?.saturating_add(BESIDE_BYTES));
         Need { shape, arithmetic: way.options.arithmetic, needed }.check(Bytes::available())
     }
@@ -105,15 +117,15 @@ impl Subject {
 
 impl Way {
     /// An arithmetic, with weights as it holds them.
-    fn of(arithmetic: Arithmetic) -> Self {
-        let weights = match arithmetic {
+    fn of(options: LoadOptions) -> Self {
+        let weights = match options.arithmetic {
             Arithmetic::F32 => "as stored, in f32 arithmetic",
             Arithmetic::Bf16 => "in bf16, in bf16 arithmetic",
             Arithmetic::Bf16Dot => "in bf16, in bf16-dot arithmetic",
             Arithmetic::Int8 => "in 8 bits, in int8 arithmetic",
             Arithmetic::Int8Q4 => "in 4 bits, in int8 arithmetic",
         };
-        Self { weights, options: LoadOptions { arithmetic, ..LoadOptions::default() } }
+        Self { weights: weights.to_owned(), options }
     }
 }
 
@@ -152,11 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn on_a_device_it_is_measured_in_what_that_has() {
+        let shape = Subject::random("qwen-0.5b".parse().unwrap()).unwrap();
+        let system = SystemArgs { device: DeviceKind::Candle, ..SystemArgs::default() };
+        let ways = shape.ways(&system, &Arithmetic::ALL);
+        let found: Vec<_> = ways.iter().map(|way| (way.weights.as_str(), way.options.device)).collect();
+        assert_eq!(found, [("in f32, in f32 arithmetic on candle", DeviceKind::Candle)]);
+    }
+
+    #[test]
     fn a_shape_is_measured_in_every_arithmetic_that_is_asked_for() {
         let shape = Subject::random("qwen-7b".parse().unwrap()).unwrap();
-        let ways = |arithmetics: &[Arithmetic]| shape.ways(arithmetics).len();
+        let system = SystemArgs::default();
+        let ways = |arithmetics: &[Arithmetic]| shape.ways(&system, arithmetics).len();
         assert_eq!((ways(&Arithmetic::ALL), ways(&[Arithmetic::Int8])), (Arithmetic::ALL.len(), 1));
-        let way = Way::of(Arithmetic::F32);
+        let way = Way::of(LoadOptions::default());
         let parameters = shape.config().parameters();
         let needed = Decoder::memory(shape.config(), &way.options).unwrap();
         assert!((2.0..2.3).contains(&(needed as f64 / parameters as f64)), "{needed} bytes for {parameters} weights");
