@@ -301,12 +301,13 @@ mod tests {
         rest: usize,
         proposed: usize,
         rested: usize,
-        observed: usize,
+        /// Trees that are to be heard of, in their order.
+        due: VecDeque<Tree>,
     }
 
     impl Drawn {
         fn new(trees: Vec<Tree>, rest: usize) -> Self {
-            Self { trees, rest, proposed: 0, rested: rest, observed: 0 }
+            Self { trees, rest, proposed: 0, rested: rest, due: VecDeque::new() }
         }
     }
 
@@ -320,15 +321,17 @@ mod tests {
             let tree = self.trees[self.proposed % self.trees.len()].clone();
             self.proposed += 1;
             self.rested = 0;
-            Ok(if tree.is_empty() { Proposed::Plain } else { Proposed::whole(tree) })
+            if tree.is_empty() {
+                return Ok(Proposed::Plain);
+            }
+            self.due.push_back(tree.clone());
+            Ok(Proposed::whole(tree))
         }
 
         async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
             if let Some(tree) = feedback.proposed.tree() {
-                let due = self.trees.iter().cycle().skip(self.observed).find(|tree| !tree.is_empty());
-                assert_eq!(Some(tree.tree()), due);
+                assert_eq!(Some(tree.tree()), self.due.pop_front().as_ref());
             }
-            self.observed += usize::from(self.rest == 0 || feedback.proposed.tree().is_some());
             Ok(())
         }
     }

@@ -8,8 +8,9 @@ use half::f16;
 
 use super::block::{BLOCK, GROUPS};
 use super::layout::{Head, Layout, Place};
-use crate::kernels::whole_group;
-use crate::kernels::{GROUP, LARGEST, OUTPUTS, Q8_BYTES, Q8Group, QUAD, extreme, integer, place_in_q8, put_f16};
+use crate::kernels::{
+    GROUP, LARGEST, OUTPUTS, Q8_BYTES, Q8Group, QUAD, extreme, integer, place_in_q8, put_f16, whole_group,
+};
 
 /// A byte each, and scales.
 pub(crate) struct Bytes;
