@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use espalier_client::{Answer, Client, ClientError};
 use espalier_gateway::{Config, Gateway, serve};
-use espalier_local::{ANY_PORT, Role};
+use espalier_local::{ANY_PORT, Role, System};
+use espalier_model::Arithmetic;
 use espalier_proto::{FaultKind, GenerationRequest, SpeculationSummary};
 use espalier_service_kit::bind;
 use espalier_speculation::{Acceptance, Penalties, Sampling, Shaping, Token, drawn_policy_names};
-use espalier_tests::{Proxy, address, answer, client, prompts, request, start};
+use espalier_tests::{Proxy, address, answer, client, plan, prompts, request, start};
 use futures::{StreamExt, stream};
 
 fn rejection(temperature: f64, top_k: usize, seed: u64) -> Sampling {
@@ -47,7 +48,10 @@ async fn the_same_seed_is_the_same_run_under_every_policy_alone_or_among_others(
 
 #[tokio::test]
 async fn a_drafter_that_is_the_target_is_never_rejected_whatever_shapes_the_tokens() {
-    let system = start(&["small"], None, 2).await;
+    let mut plan = plan(&["small"], None, 2);
+    // Unless told otherwise it would multiply in bytes, and be another model by a little.
+    plan.drafters[0].compute = Arithmetic::F32.into();
+    let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
     let client = client(&system);
     let (prompt, _) = prompts("small").remove(0);
     let bias: BTreeMap<Token, f64> = prompt.iter().copied().zip([-100.0, 1.5, -0.5, 3.0]).collect();
