@@ -8,7 +8,7 @@ use crate::config::ModelConfig;
 use crate::device::OnDevices;
 use crate::device_kind::DeviceKind;
 use crate::error::Result;
-use crate::kv_cache::{BlockPool, CacheShape, KvCache, KvFormat, KvPlace};
+use crate::kv_cache::{BLOCK, BlockPool, CacheShape, KvCache, KvFormat, KvPlace};
 use crate::load_options::LoadOptions;
 use crate::model_info::ModelInfo;
 use crate::packed::{Packed, PackedPass};
@@ -184,7 +184,7 @@ impl Decoder {
     }
 
     /// What keys and values are kept as.
-    pub(crate) fn kv_format(&self) -> KvFormat {
+    fn kv_format(&self) -> KvFormat {
         KvFormat::of(self.arithmetic)
     }
 
@@ -198,11 +198,7 @@ impl Decoder {
 
     /// Bytes of keys and values that a row with `context` visible positions reads.
     pub fn cache_bytes(&self, context: usize) -> usize {
-        2 * self.cache_layers()
-            * self.kv_heads()
-            * self.info.config.head_dim
-            * context
-            * self.kv_format().element_bytes()
+        self.cache_shape().block_bytes() * context / BLOCK
     }
 
     /// Multiply-adds of one row at `context` visible positions, as floating-point operations (two each).

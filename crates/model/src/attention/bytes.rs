@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::products::{Products, Summed, Weights};
+use super::products::{Groups, Products, Summed, Weights};
 use crate::kernels::{BlockProduct, ByteValues, GROUP, InputGroup, Kernels, OUTPUTS, Q8_BYTES, QUAD};
 use crate::kv_cache::{BLOCK, Bytes, GROUPS, Head};
 
@@ -68,7 +68,7 @@ impl ByteProducts {
         // All of them are written.
         self.weights.resize(queries * groups.len(), InputGroup::ZERO);
         for (group, rounded) in groups.clone().zip(self.weights.chunks_exact_mut(queries)) {
-            let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
+            let positions = summed.group(group);
             // SAFETY: rows of one block, which nobody writes while a layer attends.
             let scales = unsafe { Bytes::value_scales(head, positions.start % BLOCK, positions.len()) };
             for (query, rounded) in rounded.iter_mut().enumerate() {
@@ -105,7 +105,7 @@ impl ByteProducts {
         sums: &mut [f32],
     ) {
         let Weights { elements, stride, queries } = weights;
-        let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
+        let positions = summed.group(group);
         self.path.find(summed, &positions);
         let Path { quads, places, scales } = &self.path;
         let groups = quads.len().div_ceil(GROUP / QUAD);
@@ -178,20 +178,12 @@ impl Products for ByteProducts {
     }
 
     fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
-        let Range { start, end } = summed.positions;
-        let in_place = summed.in_place();
-        let mut group = start / GROUP;
-        while group * GROUP < end {
-            // The last group need not be whole: what no weight is for counts as nothing.
-            let filled = if in_place == end { end.div_ceil(GROUP) } else { in_place / GROUP };
-            let to = filled.min((group / GROUPS + 1) * GROUPS);
-            let next = to.max(group + 1);
-            if to > group {
-                self.add_block(kernels, summed, weights, group..to, sums);
-            } else {
-                self.add_path(kernels, summed, weights, group, sums);
+        // What no weight is for counts as nothing: the last group need not be whole.
+        for groups in summed.groups(true) {
+            match groups {
+                Groups::InPlace(groups) => self.add_block(kernels, summed, weights, groups, sums),
+                Groups::Apart(group) => self.add_path(kernels, summed, weights, group, sums),
             }
-            group = next;
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::kernels::Kernels;
-use crate::kv_cache::{Head, LayerCache, Run};
+use crate::kernels::{GROUP, Kernels};
+use crate::kv_cache::{GROUPS, Head, LayerCache, Run};
 
 /// Products with keys and values that are kept in one format.
 pub(super) trait Products {
@@ -47,6 +47,36 @@ impl Summed<'_> {
         let in_place = self.located.iter().take_while(|located| located.run.slot == located.position);
         in_place.last().map_or(0, |Located { position, run }| position + run.len).min(self.positions.end)
     }
+
+    /// The positions of a group, as far as they are meant.
+    pub(super) fn group(&self, group: usize) -> Range<usize> {
+        group * GROUP..self.positions.end.min((group + 1) * GROUP)
+    }
+
+    /// All groups in their order: those that the slots of the same number hold up to the end of their block at once, any
+    /// other by itself. The last group may have fewer positions than others; with `part` that is one that slots hold too.
+    pub(super) fn groups(&self, part: bool) -> impl Iterator<Item = Groups> + use<> {
+        let Range { start, end } = self.positions;
+        let in_place = self.in_place();
+        let held = if part && in_place == end { end.div_ceil(GROUP) } else { in_place / GROUP };
+        let mut next = start / GROUP;
+        std::iter::from_fn(move || {
+            let group = next;
+            let to = held.min((group / GROUPS + 1) * GROUPS);
+            next = to.max(group + 1);
+            let groups = if to > group { Groups::InPlace(group..to) } else { Groups::Apart(group) };
+            (group * GROUP < end).then_some(groups)
+        })
+    }
+}
+
+/// Groups of positions that are added up together.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Groups {
+    /// Their positions lie in the slots of the same number in one block.
+    InPlace(Range<usize>),
+    /// Its positions lie anywhere.
+    Apart(usize),
 }
 
 /// The weights of positions, the first one's first, for some queries.
@@ -93,7 +123,10 @@ impl Located {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
+    use crate::kv_cache::{CacheShape, KvCache, KvFormat, KvPlace};
 
     fn located(position: usize, slot: usize, len: usize) -> Located {
         Located { position, run: Run { slot, len } }
@@ -112,5 +145,24 @@ mod tests {
     fn a_run_is_cut_where_blocks_end() {
         let cut: Vec<_> = located(3, 60, 70).cut(64).map(|l| (l.position, l.run.slot, l.run.len)).collect();
         assert_eq!(cut, [(3, 60, 4), (7, 64, 64), (71, 128, 2)]);
+    }
+
+    #[test]
+    fn groups_that_lie_in_place_are_taken_together_up_to_the_end_of_their_block() {
+        let shape = CacheShape { layers: 1, kv_heads: 1, head_dim: 4, context: 256, format: KvFormat::Bytes };
+        let mut whole = KvCache::alone(shape, &KvPlace::Host);
+        whole.reserve(200).unwrap();
+        let cache = &whole.block_table().layer(0);
+        let groups = |located: &[Located], positions: Range<usize>, part: bool| {
+            let summed = Summed { cache, kv_head: 0, head_dim: 4, located, positions };
+            summed.groups(part).collect::<Vec<_>>()
+        };
+        let in_place = [Located::in_place(150)];
+        let with = |last: Groups| [Groups::InPlace(1..2), Groups::InPlace(2..4), last];
+        assert_eq!(groups(&in_place, 32..140, true), with(Groups::InPlace(4..5)));
+        assert_eq!(groups(&in_place, 32..140, false), with(Groups::Apart(4)));
+        let moved = [Located::in_place(70), located(70, 90, 40)];
+        assert_eq!(groups(&moved, 0..110, true), [Groups::InPlace(0..2), Groups::Apart(2), Groups::Apart(3)]);
+        assert_eq!(groups(&moved, 64..64, true), []);
     }
 }

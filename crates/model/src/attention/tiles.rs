@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::products::{Products, Summed, Weights};
+use super::products::{Groups, Products, Summed, Weights};
 use crate::kernels::{Bf16Line, BlockProduct, GROUP, Kernels, LANES, TILE_BYTES, ValueGroup, ValueRun};
 use crate::kv_cache::{BLOCK, GROUPS, Head, Tiles};
 
@@ -24,10 +24,10 @@ pub(super) struct TileProducts {
 
 impl TileProducts {
     /// Rounds the weights of groups of positions.
-    fn round(&mut self, kernels: &Kernels, weights: Weights<'_>, groups: Range<usize>, end: usize) {
+    fn round(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, groups: Range<usize>) {
         self.weights.clear();
         for group in groups {
-            let positions = group * GROUP..end.min((group + 1) * GROUP);
+            let positions = summed.group(group);
             for query in 0..weights.queries {
                 let rounded = self.weights.len();
                 self.weights.resize(rounded + kernels.tile_lines, Bf16Line::ZERO);
@@ -71,7 +71,7 @@ impl TileProducts {
         group: usize,
         sums: &mut [f32],
     ) {
-        let positions = group * GROUP..summed.positions.end.min((group + 1) * GROUP);
+        let positions = summed.group(group);
         let strips = Tiles::value_strips(summed.head_dim);
         let acc_stride = strips * LANES;
         let weighed = &weights.elements[positions.start..];
@@ -108,13 +108,6 @@ struct Values {
     groups: usize,
     strips: usize,
     strip_stride: usize,
-}
-
-/// Up to which group, from `first` on, positions fill the slots of the same number in one block; `first` if the first
-/// does not.
-fn direct(summed: &Summed<'_>, first: usize) -> usize {
-    let of_block = (first / GROUPS + 1) * GROUPS;
-    first.max(of_block.min(summed.in_place() / GROUP))
 }
 
 impl Products for TileProducts {
@@ -159,21 +152,18 @@ impl Products for TileProducts {
     }
 
     fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
-        let Range { start, end } = summed.positions;
-        let (strips, mut group) = (Tiles::value_strips(summed.head_dim), start / GROUP);
-        while group * GROUP < end {
-            let to = direct(summed, group);
-            let next = to.max(group + 1);
-            if to > group {
-                let head = summed.cache.head(summed.kv_head, group / GROUPS);
-                let start = head.values.cast_const().wrapping_add(group % GROUPS * TILE_BYTES);
-                let values = Values { start, groups: to - group, strips, strip_stride: GROUPS * TILE_BYTES };
-                self.round(kernels, weights, group..next, end);
-                self.product(kernels, &values, weights.queries, sums);
-            } else {
-                self.add_one_by_one(kernels, summed, weights, group, sums);
+        let strips = Tiles::value_strips(summed.head_dim);
+        for groups in summed.groups(false) {
+            match groups {
+                Groups::InPlace(groups) => {
+                    let head = summed.cache.head(summed.kv_head, groups.start / GROUPS);
+                    let start = head.values.cast_const().wrapping_add(groups.start % GROUPS * TILE_BYTES);
+                    let values = Values { start, groups: groups.len(), strips, strip_stride: GROUPS * TILE_BYTES };
+                    self.round(kernels, summed, weights, groups);
+                    self.product(kernels, &values, weights.queries, sums);
+                }
+                Groups::Apart(group) => self.add_one_by_one(kernels, summed, weights, group, sums),
             }
-            group = next;
         }
     }
 }

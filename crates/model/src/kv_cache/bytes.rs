@@ -80,10 +80,6 @@ fn largest(values: &[f32]) -> f32 {
 }
 
 impl Layout for Bytes {
-    fn element_bytes(&self) -> usize {
-        1
-    }
-
     fn key_bytes(&self, head_dim: usize) -> usize {
         BLOCK / OUTPUTS * Self::key_groups(head_dim) * Q8_BYTES
     }

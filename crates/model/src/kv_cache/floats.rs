@@ -16,10 +16,6 @@ impl Floats {
 }
 
 impl Layout for Floats {
-    fn element_bytes(&self) -> usize {
-        size_of::<f32>()
-    }
-
     fn key_bytes(&self, head_dim: usize) -> usize {
         BLOCK * head_dim * size_of::<f32>()
     }

@@ -35,9 +35,4 @@ impl KvFormat {
             Self::Bytes => &Bytes,
         }
     }
-
-    /// Bytes of an element.
-    pub(crate) fn element_bytes(self) -> usize {
-        self.layout().element_bytes()
-    }
 }

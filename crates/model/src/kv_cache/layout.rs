@@ -17,9 +17,6 @@ pub(super) struct Place {
 
 /// One way to lay them out.
 pub(super) trait Layout {
-    /// Bytes of an element.
-    fn element_bytes(&self) -> usize;
-
     /// Bytes of a block's keys.
     fn key_bytes(&self, head_dim: usize) -> usize;
 

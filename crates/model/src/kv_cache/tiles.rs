@@ -49,10 +49,6 @@ fn rounded<const N: usize>(values: &[f32]) -> [u16; N] {
 }
 
 impl Layout for Tiles {
-    fn element_bytes(&self) -> usize {
-        size_of::<u16>()
-    }
-
     fn key_bytes(&self, head_dim: usize) -> usize {
         BLOCK / LANES * Self::key_groups(head_dim) * TILE_BYTES
     }
