@@ -18,10 +18,11 @@ pub enum Compute {
     #[default]
     Stored,
     /// The same, but for floats of 16 bits what this processor has instructions for: [`Arithmetic::Bf16`] with tiles,
-    /// [`Arithmetic::Bf16Dot`] with dot products that are faster than floats.
+    /// [`Arithmetic::Bf16Dot`] with dot products that are faster than floats. On a GPU [`Arithmetic::Bf16`] for all that
+    /// is not in f32.
     Auto,
     /// What suits drafters, whose arithmetic changes no text: [`Arithmetic::Int8Q4`] if most weights are in 4 bits,
-    /// [`Arithmetic::Int8`] for all else, floats too.
+    /// [`Arithmetic::Int8`] for all else, floats too; on a GPU [`Arithmetic::Bf16`].
     Draft,
     /// This one.
     In(Arithmetic),
@@ -62,15 +63,27 @@ impl Compute {
         }
     }
 
-    /// What this means for a checkpoint on this processor, or on another device, which has all weights in f32.
+    /// What this means for a checkpoint on this processor, or on another device.
     pub fn of(self, weights: &Weights, device: DeviceKind) -> Arithmetic {
+        match (self, device) {
+            (Self::In(arithmetic), _) => arithmetic,
+            (_, DeviceKind::Cuda(_)) => self.on_gpu(&weights.kinds()),
+            (_, DeviceKind::Candle) => Arithmetic::F32,
+            _ if weights.in_four_bits() => Arithmetic::Int8Q4,
+            (Self::Draft, _) => Arithmetic::Int8,
+            (Self::Stored, _) => suitable(&weights.kinds(), None),
+            (Self::Auto, _) => suitable(&weights.kinds(), Kernels::detect().arithmetic_of_16_bits()),
+        }
+    }
+
+    /// The same for tensors of such types on a GPU: bf16, which takes half the memory and time of f32, for drafters and,
+    /// where it may be chosen, for whatever is not in f32.
+    fn on_gpu(self, kinds: &[TensorType]) -> Arithmetic {
         match self {
             Self::In(arithmetic) => arithmetic,
-            _ if device != DeviceKind::Cpu => Arithmetic::F32,
-            _ if weights.in_four_bits() => Arithmetic::Int8Q4,
-            Self::Draft => Arithmetic::Int8,
-            Self::Stored => suitable(&weights.kinds(), None),
-            Self::Auto => suitable(&weights.kinds(), Kernels::detect().arithmetic_of_16_bits()),
+            Self::Draft => Arithmetic::Bf16,
+            Self::Auto if kinds.iter().any(|kind| *kind != TensorType::F32) => Arithmetic::Bf16,
+            Self::Auto | Self::Stored => Arithmetic::F32,
         }
     }
 }
@@ -161,6 +174,19 @@ mod tests {
             (&[F32, BF16, Q6_K], Arithmetic::Int8, Arithmetic::Int8),
         ] {
             assert_eq!([None, Some(Arithmetic::Bf16)].map(|own| suitable(kinds, own)), [without, with], "{kinds:?}");
+        }
+    }
+
+    #[test]
+    fn on_a_gpu_drafters_are_in_bf16_and_targets_where_that_may_be_chosen_and_they_are_not_in_f32() {
+        use TensorType::{BF16, F32, Q6_K};
+        for (kinds, [stored, auto]) in [
+            (&[F32][..], [Arithmetic::F32; 2]),
+            (&[F32, BF16], [Arithmetic::F32, Arithmetic::Bf16]),
+            (&[F32, Q6_K], [Arithmetic::F32, Arithmetic::Bf16]),
+        ] {
+            let found = [Compute::Stored, Compute::Auto, Compute::Draft].map(|compute| compute.on_gpu(kinds));
+            assert_eq!(found, [stored, auto, Arithmetic::Bf16], "{kinds:?}");
         }
     }
 

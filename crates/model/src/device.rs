@@ -13,6 +13,7 @@ mod linear;
 mod loading;
 mod pass;
 mod placement;
+mod product;
 mod rank;
 mod ranks;
 mod shard;

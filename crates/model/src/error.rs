@@ -272,7 +272,7 @@ pub enum ModelError {
     #[error(transparent)]
     Cuda(#[from] CudaFault),
     /// An arithmetic that only kernels on the processor have.
-    #[error("{arithmetic} is computed by the processor alone; other devices compute in f32")]
+    #[error("{arithmetic} is computed by the processor alone; other devices compute in f32 or bf16")]
     NotOnDevices {
         /// The arithmetic.
         arithmetic: Arithmetic,

@@ -2,6 +2,7 @@
 
 use candle_core::{D, Result, Tensor};
 
+use super::product::Operand;
 use crate::config::{Norm, NormKind};
 
 /// Rows of every product: what is missing is zeros. A library picks its algorithm by the sizes of a product, so all have
@@ -10,16 +11,16 @@ pub(super) const BUCKET: usize = 16;
 
 /// A linear map with its bias.
 pub(super) struct Map {
-    /// (out, in)
+    /// (out, in), in what inputs are rounded to.
     pub(super) weight: Tensor,
-    /// (out,)
+    /// (out,) in f32.
     pub(super) bias: Option<Tensor>,
 }
 
 /// A norm with its weights.
 pub(super) struct NormLayer {
     pub(super) kind: Norm,
-    /// (width,)
+    /// (width,) in f32.
     pub(super) weight: Tensor,
     pub(super) bias: Option<Tensor>,
 }
@@ -29,12 +30,12 @@ impl Map {
         self.weight.elem_count()
     }
 
-    /// `x` (rows, in), rows being a multiple of [`BUCKET`], to (rows, out).
+    /// `x` (rows, in), rows being a multiple of [`BUCKET`], to (rows, out), both in f32.
     pub(super) fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let weight = self.weight.t()?;
+        let (weight, x) = (Operand::new(&self.weight)?, x.to_dtype(self.weight.dtype())?);
         let buckets = (0..x.dim(0)?).step_by(BUCKET);
         let products: Vec<Tensor> =
-            buckets.map(|row| x.narrow(0, row, BUCKET)?.matmul(&weight)).collect::<Result<_>>()?;
+            buckets.map(|row| weight.product(&x.narrow(0, row, BUCKET)?)).collect::<Result<_>>()?;
         let product = if let [product] = &products[..] { product.clone() } else { Tensor::cat(&products, 0)? };
         match &self.bias {
             Some(bias) => product.broadcast_add(bias),

@@ -58,16 +58,18 @@ impl<'a> Upload<'a> {
     /// # Errors
     /// An arithmetic that devices do not have.
     pub(crate) fn new(config: &'a ModelConfig, arithmetic: Arithmetic, device: Device, shard: Shard) -> Result<Self> {
-        match arithmetic {
-            Arithmetic::F32 => Ok(Self { config, device, dtype: DType::F32, shard }),
-            _ => Err(ModelError::NotOnDevices { arithmetic }),
-        }
+        let dtype = match arithmetic {
+            Arithmetic::F32 => DType::F32,
+            Arithmetic::Bf16 => DType::BF16,
+            _ => return Err(ModelError::NotOnDevices { arithmetic }),
+        };
+        Ok(Self { config, device, dtype, shard })
     }
 
     /// A model before its layers.
     fn ends(&self, raw: &RawParts, embedding: &RawMatrix, head: Option<&RawLinear>) -> Result<DeviceModel> {
         let tokens = self.shard.tokens(self.config);
-        let embedding = self.tensor(&embedding.part(tokens.clone(), 0..embedding.inputs())?)?;
+        let embedding = self.tensor(&embedding.part(tokens.clone(), 0..embedding.inputs())?, self.dtype)?;
         let head = match head {
             Some(head) => self.map(head, Cut::Outputs(tokens))?,
             None => Map { weight: embedding.clone(), bias: None },
@@ -83,8 +85,8 @@ impl<'a> Upload<'a> {
         })
     }
 
-    fn tensor(&self, tensor: &Tensor) -> Result<Tensor> {
-        Ok(tensor.to_device(&self.device)?.to_dtype(self.dtype)?.contiguous()?)
+    fn tensor(&self, tensor: &Tensor, dtype: DType) -> Result<Tensor> {
+        Ok(tensor.to_device(&self.device)?.to_dtype(dtype)?.contiguous()?)
     }
 
     /// A rank's part of a linear map; a bias that belongs to a sum is the first rank's.
@@ -95,18 +97,18 @@ impl<'a> Upload<'a> {
             Cut::Inputs(part) => (0..outputs, part, self.shard.is_first()),
         };
         let bias = raw.bias.as_ref().filter(|_| has_bias);
-        let bias = bias.map(|bias| self.tensor(&bias.narrow(0, outputs.start, outputs.len())?)).transpose()?;
-        Ok(Map { weight: self.tensor(&raw.weight.part(outputs, inputs)?)?, bias })
+        let bias = bias.map(|bias| self.tensor(&bias.narrow(0, outputs.start, outputs.len())?, DType::F32)).transpose()?;
+        Ok(Map { weight: self.tensor(&raw.weight.part(outputs, inputs)?, self.dtype)?, bias })
     }
 
     fn norm(&self, raw: &RawNorm) -> Result<NormLayer> {
-        let bias = raw.bias.as_ref().map(|bias| self.tensor(bias)).transpose()?;
-        Ok(NormLayer { kind: self.config.norm, weight: self.tensor(&raw.weight)?, bias })
+        let bias = raw.bias.as_ref().map(|bias| self.tensor(bias, DType::F32)).transpose()?;
+        Ok(NormLayer { kind: self.config.norm, weight: self.tensor(&raw.weight, DType::F32)?, bias })
     }
 
     fn head_norm(&self, weight: &Option<Tensor>) -> Result<Option<NormLayer>> {
         let Some(weight) = weight else { return Ok(None) };
-        Ok(Some(NormLayer { kind: self.config.norm, weight: self.tensor(weight)?, bias: None }))
+        Ok(Some(NormLayer { kind: self.config.norm, weight: self.tensor(weight, DType::F32)?, bias: None }))
     }
 
     /// What queries of a rank's heads are in all heads', side by side; or keys, or values.

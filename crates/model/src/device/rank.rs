@@ -20,7 +20,7 @@ pub(super) struct Rank<'a> {
     info: &'a ModelInfo,
     model: &'a DeviceModel,
     others: &'a dyn Collective,
-    /// The stream, with zeros after its rows: (rows, hidden), rows being a multiple of a bucket.
+    /// The stream in f32, with zeros after its rows: (rows, hidden), rows being a multiple of a bucket.
     x: Option<Tensor>,
     /// Rows of the stream.
     rows: usize,
@@ -54,8 +54,8 @@ impl<'a> Rank<'a> {
             .map(|token| if own.contains(&(*token as usize)) { token - own.start as u32 } else { 0 })
             .collect();
         let device = &self.model.device;
-        let looked_up = self.model.embedding.index_select(&Tensor::new(places, device)?, 0)?;
-        let is_own = Tensor::from_vec(is_own, (tokens.len(), 1), device)?.to_dtype(self.model.dtype)?;
+        let looked_up = self.model.embedding.index_select(&Tensor::new(places, device)?, 0)?.to_dtype(DType::F32)?;
+        let is_own = Tensor::from_vec(is_own, (tokens.len(), 1), device)?;
         self.stream(&sum(self.others, &looked_up.broadcast_mul(&is_own)?)?)
     }
 
@@ -63,7 +63,7 @@ impl<'a> Rank<'a> {
     pub(super) fn load(&mut self, states: &[f32]) -> Result<()> {
         let hidden = self.info.config.hidden;
         let rows = Tensor::from_slice(states, (states.len() / hidden, hidden), &self.model.device)?;
-        self.stream(&rows.to_dtype(self.model.dtype)?)
+        self.stream(&rows)
     }
 
     /// See [`crate::pass::Pass::keep`].
@@ -75,10 +75,8 @@ impl<'a> Rank<'a> {
     /// See [`crate::pass::Pass::place`].
     pub(super) fn place(&mut self, placement: Arc<Placement>) -> Result<()> {
         let Placement { turns, half, .. } = &*placement;
-        let upload = |turns: &Vec<f32>| {
-            let rotation = Tensor::from_slice(turns, (turns.len() / half, 1, *half), &self.model.device)?;
-            rotation.to_dtype(self.model.dtype)
-        };
+        let upload =
+            |turns: &Vec<f32>| Tensor::from_slice(turns, (turns.len() / half, 1, *half), &self.model.device);
         let rotation = [upload(&turns[0])?, upload(&turns[1])?];
         self.placed = Some(Placed { placement, rotation });
         Ok(())
@@ -111,14 +109,14 @@ impl<'a> Rank<'a> {
 
     /// The stream: (rows, hidden).
     pub(super) fn states(&self) -> Result<Vec<f32>> {
-        Ok(self.x()?.narrow(0, 0, self.rows)?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+        Ok(self.x()?.narrow(0, 0, self.rows)?.flatten_all()?.to_vec1()?)
     }
 
     /// The logits of the stream: (rows, vocab).
     pub(super) fn logits(&self) -> Result<Vec<f32>> {
         let (config, shard) = (&self.info.config, self.model.shard);
         let own = self.model.head.forward(&self.model.final_norm.forward(self.x()?)?)?;
-        let own = own.narrow(0, 0, self.rows)?.to_dtype(DType::F32)?;
+        let own = own.narrow(0, 0, self.rows)?;
         // All ranks exchange as many.
         let missing = shard.tokens_each(config) - own.dim(1)?;
         let own = if missing > 0 { own.pad_with_zeros(1, 0, missing)? } else { own };
@@ -189,7 +187,7 @@ impl<'a> Rank<'a> {
             let tokens = self.memory(group, index)?;
             attended.push(group.attend(shape, &queries, [Some(&tokens), beside.as_ref()])?);
         }
-        Ok(padded(&Tensor::cat(&attended, 0)?.to_dtype(self.model.dtype)?)?)
+        Ok(padded(&Tensor::cat(&attended, 0)?)?)
     }
 
     fn feed_forward(&self, mlp: &Mlp, x: &Tensor) -> Computed<Tensor> {

@@ -9,7 +9,7 @@ use crate::attention::AttentionShape;
 /// The weights of a rank.
 pub(super) struct DeviceModel {
     pub(super) device: Device,
-    /// What weights and the stream are kept in.
+    /// What matrices, keys and values are kept in, and inputs of matrices rounded to. All else is f32.
     pub(super) dtype: DType,
     pub(super) shard: Shard,
     /// (tokens of this rank, hidden)

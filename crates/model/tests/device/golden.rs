@@ -12,9 +12,29 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
+fn load(name: &str, options: &LoadOptions) -> Decoder {
+    Decoder::load(&Checkpoint::open(folder(name)).unwrap(), options).unwrap()
+}
+
+fn in_bf16() -> LoadOptions {
+    LoadOptions { arithmetic: Arithmetic::Bf16, ..options() }
+}
+
+/// The logits of a golden checkpoint's tokens, so many of them in a pass.
+fn logits(decoder: &Decoder, tokens: &[u32], together: usize) -> Vec<f32> {
+    let (mut work, mut cache) = (Workspace::new(1), decoder.new_cache());
+    let run = |tokens: &[u32]| {
+        let rows = Row::chain(tokens, cache.tail_len());
+        let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
+        let output = decoder.forward(&mut work, &mut [segment], Depth::default()).unwrap();
+        (0..rows.len()).flat_map(|row| output.logits(0, row).to_vec()).collect::<Vec<f32>>()
+    };
+    tokens.chunks(together).flat_map(run).collect()
+}
+
 fn assert_golden(name: &str) {
     let golden = Golden::open(&folder(name)).unwrap();
-    let decoder = Decoder::load(&Checkpoint::open(folder(name)).unwrap(), &options()).unwrap();
+    let decoder = load(name, &options());
     let (mut work, mut cache) = (Workspace::new(1), decoder.new_cache());
     let taps: Vec<usize> = golden.taps.iter().map(|tap| tap.layers).collect();
     let rows = Row::chain(&golden.input_ids, 0);
@@ -35,12 +55,31 @@ fn logits_and_hidden_states_are_golden() {
 }
 
 #[test]
+fn in_bf16_logits_are_no_further_off_than_those_of_transformers() {
+    for name in ["llama3-rope-scaling", "qwen3", "gpt-neox"] {
+        let golden = Golden::open(&folder(name)).unwrap();
+        let found = golden.logits.compare(&logits(&load(name, &in_bf16()), &golden.input_ids, usize::MAX)).unwrap();
+        let limit = golden.bf16_max_abs.unwrap();
+        assert!(found.agrees_within(limit), "{name}: {found:?}, transformers are within {limit}");
+        assert!(found.max_abs > 1e-3, "{name}: nothing was rounded");
+    }
+}
+
+#[test]
+fn in_bf16_too_a_row_has_its_bits_whatever_shares_its_pass() {
+    let (golden, decoder) = (Golden::open(&folder("qwen3")).unwrap(), load("qwen3", &in_bf16()));
+    let [alone, five, all] = [1, 5, usize::MAX].map(|together| logits(&decoder, &golden.input_ids, together));
+    assert_eq!(alone, five);
+    assert_eq!(alone, all);
+}
+
+#[test]
 fn what_a_device_does_not_have_is_refused() {
     let checkpoint = Checkpoint::open(folder("qwen3")).unwrap();
     let refusal = |options: LoadOptions| Decoder::load(&checkpoint, &options).err().unwrap().to_string();
     assert_eq!(
         refusal(LoadOptions { arithmetic: Arithmetic::Int8, ..options() }),
-        "int8 is computed by the processor alone; other devices compute in f32"
+        "int8 is computed by the processor alone; other devices compute in f32 or bf16"
     );
     if !cfg!(feature = "cuda") {
         assert_eq!(
