@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
-use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
+use espalier_service_kit::{Faults, MemoryBudget, TelemetryArgs};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
 
@@ -55,10 +55,11 @@ pub struct Args {
         value_name = "TARGET=N[,TARGET=N…]"
     )]
     pub weights: Vec<String>,
-    /// Memory for keys and values, like `512MiB` or `8GiB`; sequences that it has no room for are refused. When absent,
-    /// enough for as many full contexts as sequences, but at most half of what the machine can spare.
-    #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES")]
-    pub kv_memory: Option<Bytes>,
+    /// Memory for keys and values, like `512MiB`, or `80%` of what is free on machine or device once weights are loaded;
+    /// sequences that it has no room for are refused. When absent, enough for as many full contexts as sequences, but at
+    /// most half of what is free.
+    #[arg(long, env = "ESPALIER_DRAFTER_KV_MEMORY", value_name = "BYTES|PERCENT")]
+    pub kv_memory: Option<MemoryBudget>,
     /// What matrices are multiplied in, which changes no text: `f32`; `bf16` or `bf16-dot`, weights and inputs rounded to
     /// that; `int8`, both rounded to 8 bits; `int8-q4`, weights to 4; `draft`, `int8-q4` for files of 4 bits and `int8` for
     /// all else; `stored`, the same but `f32` for floats; or `auto`, for floats of 16 bits what this processor has
@@ -126,7 +127,7 @@ pub struct Config {
     /// What targets count where several want to be drafted for at once, if not 1.
     pub shares: Vec<TargetShare>,
     /// The budget for keys and values; what suits model and machine when none.
-    pub kv_memory: Option<Bytes>,
+    pub kv_memory: Option<MemoryBudget>,
     /// What matrices are multiplied in.
     pub compute: Compute,
     /// Where the model runs.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, WireError};
-use espalier_service_kit::{ConnectError, DeadlineError, ServeError};
+use espalier_service_kit::{ConnectError, DeadlineError, FreeMemoryUnknown, ServeError};
 use espalier_speculation::{CandidateError, DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy};
 use espalier_text::TextError;
 
@@ -81,6 +81,9 @@ pub enum DrafterError {
     /// The thresholds do not suit the drafter's exits.
     #[error(transparent)]
     Exits(#[from] ExitError),
+    /// A share of the free memory, and it is not known how much that is.
+    #[error(transparent)]
+    FreeMemory(#[from] FreeMemoryUnknown),
     /// The engine's thread cannot be started.
     #[error("the engine's thread cannot be started")]
     Thread(#[source] std::io::Error),

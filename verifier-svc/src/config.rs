@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
-use espalier_service_kit::{Bytes, Faults, TelemetryArgs};
+use espalier_service_kit::{Faults, MemoryBudget, TelemetryArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
 
@@ -40,10 +40,11 @@ pub struct Args {
     /// The largest tree that is taken, in nodes
     #[arg(long, env = "ESPALIER_VERIFIER_TREE_NODES_MAX", default_value_t = Config::TREE_NODES_MAX, value_name = "N")]
     pub tree_nodes_max: usize,
-    /// Memory for keys and values, like `512MiB` or `8GiB`; sequences that it has no room for are refused. If absent,
-    /// enough for as many full contexts as sequences, but at most half of what the machine can spare
-    #[arg(long, env = "ESPALIER_VERIFIER_KV_MEMORY", value_name = "BYTES")]
-    pub kv_memory: Option<Bytes>,
+    /// Memory for keys and values, like `512MiB`, or `80%` of what is free on machine or device once weights are loaded;
+    /// sequences that it has no room for are refused. If absent, enough for as many full contexts as sequences, but at
+    /// most half of what is free
+    #[arg(long, env = "ESPALIER_VERIFIER_KV_MEMORY", value_name = "BYTES|PERCENT")]
+    pub kv_memory: Option<MemoryBudget>,
     /// What matrices are multiplied in: `f32`; `bf16` or `bf16-dot`, weights and inputs rounded to that; `int8`, both
     /// rounded to 8 bits; `int8-q4`, weights to 4; `stored`, `int8-q4` or `int8` for quantized files, by what they hold, and
     /// `f32` for floats; or `auto`, the same but for floats of 16 bits what this processor has instructions for. Replicas
@@ -101,7 +102,7 @@ pub struct Config {
     pub(crate) sequences_max: usize,
     pub(crate) tree_nodes_max: usize,
     /// The budget for keys and values; what suits model and machine when none.
-    pub(crate) kv_memory: Option<Bytes>,
+    pub(crate) kv_memory: Option<MemoryBudget>,
     /// What matrices are multiplied in.
     pub(crate) compute: Compute,
     /// Where the model runs.
@@ -182,7 +183,7 @@ impl Config {
 
     /// The same with a budget for keys and values.
     #[must_use]
-    pub fn with_kv_memory(self, budget: Option<Bytes>) -> Self {
+    pub fn with_kv_memory(self, budget: Option<MemoryBudget>) -> Self {
         Self { kv_memory: budget, ..self }
     }
 
@@ -242,8 +243,8 @@ mod tests {
 
     #[test]
     fn the_budget_for_keys_and_values_may_be_given() {
-        let expected = Config::new("models/medium".into(), 2).unwrap().with_kv_memory(Some(Bytes(48 << 20)));
-        assert_eq!(parsed(&["--kv-memory", "48MiB"]), Ok(expected));
+        let expected = Config::new("models/medium".into(), 2).unwrap().with_kv_memory(Some(MemoryBudget::Percent(40)));
+        assert_eq!(parsed(&["--kv-memory", "40%"]), Ok(expected));
     }
 
     #[test]

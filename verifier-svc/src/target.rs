@@ -8,7 +8,7 @@ use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Te
 use espalier_proto::{
     Model, RowCost, TOKENIZER_FILES_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary,
 };
-use espalier_service_kit::Bytes;
+use espalier_service_kit::{Bytes, FreeMemoryUnknown, MemoryBudget};
 use espalier_speculation::Curve;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
@@ -41,6 +41,9 @@ pub enum LoadError {
         /// Their size.
         bytes: usize,
     },
+    /// A share of the free memory, and it is not known how much that is.
+    #[error(transparent)]
+    FreeMemory(#[from] FreeMemoryUnknown),
     /// The engine's thread could not be started.
     #[error("the engine's thread could not be started")]
     Thread(#[source] io::Error),
@@ -91,8 +94,9 @@ impl Target {
                 arithmetic: decoder.computes_in(),
             },
         };
-        let longest = Bytes(decoder.context_bytes());
-        let blocks = decoder.block_pool(Bytes::budget(config.kv_memory, config.sequences_max, longest).0)?;
+        let wanted = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max));
+        let free = decoder.free_on_devices()?.map(Bytes).or_else(Bytes::available);
+        let blocks = decoder.block_pool(MemoryBudget::of(config.kv_memory, wanted, free)?.0)?;
         let tree_nodes_max = config.tree_nodes_max;
         let (decoder, counts) = (Arc::new(decoder), Counts::default());
         let points = measured.into_iter().map(|(rows, time)| (rows, time.as_secs_f64() * 1e3));

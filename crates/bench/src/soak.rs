@@ -25,7 +25,7 @@ use espalier_command::{Decoding, Form, Verdict, request, start};
 use espalier_local::{DrafterChoice, LocalError, Plan, System, SystemArgs};
 use espalier_model::BlockCounts;
 use espalier_proto::GenerationRequest;
-use espalier_service_kit::Bytes;
+use espalier_service_kit::{Bytes, MemoryBudget};
 
 use self::drive::{Asking, Question};
 use self::ending::Ending;
@@ -37,7 +37,7 @@ use crate::statistics::median;
 pub use args::Soak;
 
 /// Memory for keys and values of each model unless told otherwise: little, so that prefixes are evicted all the time.
-const KV_MEMORY: Bytes = Bytes(96 << 20);
+const KV_MEMORY: MemoryBudget = MemoryBudget::Bytes(Bytes(96 << 20));
 
 /// The part of the sequences that come before anything counts.
 const WARM_UP: usize = 10;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
-use espalier_service_kit::Bytes;
+use espalier_service_kit::MemoryBudget;
 
 /// What a system that is started here is made of.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -31,10 +31,10 @@ pub struct SystemArgs {
     /// own for each target while it serves.
     #[arg(long, global = true, env = "ESPALIER_PROFILES", value_name = "FILE.json")]
     pub profiles: Option<PathBuf>,
-    /// Memory for the keys and values of each model that is served, like `512MiB` or `8GiB`; what suits model and machine
-    /// when absent.
-    #[arg(long, global = true, env = "ESPALIER_KV_MEMORY", value_name = "BYTES")]
-    pub kv_memory: Option<Bytes>,
+    /// Memory for the keys and values of each model that is served, like `512MiB`, or `40%` of what is free once it is
+    /// loaded; what suits model and machine when absent.
+    #[arg(long, global = true, env = "ESPALIER_KV_MEMORY", value_name = "BYTES|PERCENT")]
+    pub kv_memory: Option<MemoryBudget>,
     /// What targets multiply matrices in: `f32`; `bf16` or `bf16-dot`, weights and inputs rounded to that; `int8`, both
     /// rounded to 8 bits; `int8-q4`, weights to 4; `stored`, `int8-q4` or `int8` for quantized files, by what they hold, and
     /// `f32` for floats; or `auto`, the same but for floats of 16 bits what this processor has instructions for.

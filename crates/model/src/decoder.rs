@@ -153,6 +153,17 @@ impl Decoder {
         shape.context_blocks().saturating_mul(shape.block_bytes())
     }
 
+    /// Bytes that are free for keys and values on the devices that keep them; none where the host's memory does.
+    ///
+    /// # Errors
+    /// A device's.
+    pub fn free_on_devices(&self) -> Result<Option<usize>> {
+        match &self.engine {
+            Engine::Packed(_) => Ok(None),
+            Engine::Devices(model) => model.free(),
+        }
+    }
+
     /// Layers of a cache: after the model's own those of states that stand beside tokens.
     pub(crate) fn cache_layers(&self) -> usize {
         self.info.cache_layers()

@@ -100,6 +100,20 @@ impl OnDevices {
         self.kv_heads
     }
 
+    /// Bytes that are free for keys and values on all devices together; none where they are in the host's memory. Each
+    /// rank keeps as many, so the device with the least counts for all.
+    ///
+    /// # Errors
+    /// A device's.
+    pub(crate) fn free(&self) -> Result<Option<usize>> {
+        let free = |device: &Device| match device {
+            Device::Cuda(device) => cuda::free(device).map(Some),
+            Device::Cpu | Device::Metal(_) => Ok(None),
+        };
+        let each: Option<Vec<usize>> = self.devices.iter().map(free).collect::<Result<_>>()?;
+        Ok(each.and_then(|each| Some(each.iter().min()? * each.len())))
+    }
+
     /// Bytes of weights that one pass reads, whatever its number of rows.
     pub(crate) fn bytes(&self) -> usize {
         self.multiply_adds * self.dtype.size_in_bytes()

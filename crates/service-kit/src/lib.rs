@@ -28,7 +28,7 @@ pub use deadline_layer::{DeadlineLayer, DeadlineService};
 pub use faults::Faults;
 pub use gauge::{Gauge, Present};
 pub use health::is_serving;
-pub use memory::{Bytes, NotBytes};
+pub use memory::{Bytes, FreeMemoryUnknown, MemoryBudget, NotABudget, NotBytes};
 pub use propagation::{outgoing, rpc_span};
 pub use serve::{Bound, ServeError, bind};
 pub use shutdown::{ShutdownError, signal};

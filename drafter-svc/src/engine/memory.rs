@@ -1,22 +1,24 @@
 //! The draft model's memory for keys and values.
 
-use espalier_model::{BlockPool, DraftModel, KvCache, ModelError, PoolFault};
+use espalier_model::{BlockPool, DraftModel, KvCache, PoolFault};
 use espalier_proto::KvMemory;
-use espalier_service_kit::Bytes;
+use espalier_service_kit::{Bytes, MemoryBudget};
 use espalier_speculation::{MAX_TREE_NODES, Token};
 
 use super::committed::CommittedState;
 use crate::config::Config;
+use crate::error::DrafterError;
 
 /// The memory that all sequences share.
 pub(crate) struct Memory(BlockPool);
 
 impl Memory {
-    /// As much as was given, or enough for all sequences at their longest, if the machine can spare it.
-    pub(crate) fn new(model: &DraftModel, config: &Config) -> Result<Self, ModelError> {
+    /// As much as was given, or enough for all sequences at their longest, if the machine or the device can spare it.
+    pub(crate) fn new(model: &DraftModel, config: &Config) -> Result<Self, DrafterError> {
         let decoder = model.decoder();
-        let longest = Bytes(decoder.context_bytes());
-        let budget = Bytes::budget(config.kv_memory, config.sequences_max.get(), longest);
+        let wanted = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max.get()));
+        let free = decoder.free_on_devices()?.map(Bytes).or_else(Bytes::available);
+        let budget = MemoryBudget::of(config.kv_memory, wanted, free)?;
         Ok(Self(decoder.block_pool(budget.0)?))
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use espalier_model::{DraftKind, DraftModel, LoadOptions};
 use espalier_proto::{HiddenStates, Outcome};
-use espalier_service_kit::Bytes;
+use espalier_service_kit::{Bytes, MemoryBudget};
 use espalier_speculation::Token;
 use futures::future::join_all;
 
@@ -138,7 +138,7 @@ async fn what_is_known_by_states_is_not_shared_and_who_finds_no_memory_is_refuse
     assert_eq!(bench.memory.open(&bench.model, &text, 1).unwrap().committed(), 0);
 
     let config = Config::new(PathBuf::new(), None, std::num::NonZeroUsize::MIN);
-    let budget = Some(Bytes(bench.model.decoder().context_bytes()));
+    let budget = Some(MemoryBudget::Bytes(Bytes(bench.model.decoder().context_bytes())));
     let memory = Memory::new(&bench.model, &Config { kv_memory: budget, ..config }).unwrap();
     let first = memory.open(&bench.model, &text, 1).unwrap();
     assert!(memory.open(&bench.model, &text, 1).is_err());

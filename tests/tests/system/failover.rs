@@ -8,7 +8,7 @@ use espalier_gateway::{Config, Gateway, serve};
 use espalier_local::{ANY_PORT, Plan, Role, System};
 use espalier_model::Arithmetic;
 use espalier_proto::GenerationRequest;
-use espalier_service_kit::{Bytes, bind};
+use espalier_service_kit::{Bytes, MemoryBudget, bind};
 use espalier_speculation::{Penalties, Shaping};
 use espalier_tests::{Proxy, address, answer, client, model, plan, plan_in, prompts, request, sampling, socket, start};
 use futures::FutureExt;
@@ -175,7 +175,7 @@ async fn a_drafter_that_reads_hidden_states_is_done_without_or_gets_them_all_aga
 #[tokio::test]
 async fn a_drafter_without_memory_for_a_sequence_is_done_without() {
     let mut plan = plan(&["small"], None, 2);
-    plan.drafters[0].kv_memory = Some(Bytes(1 << 20));
+    plan.drafters[0].kv_memory = Some(MemoryBudget::Bytes(Bytes(1 << 20)));
     let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
     let (prompt, expected) = prompts("small").remove(0);
     let whole = answer(&client(&system), request("small", &prompt, expected.len(), sampling(0.0, 5))).await;

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "cuda")]
 mod asked {
-    use candle_core::Device;
+    use candle_core::{CudaDevice, Device};
     use candle_core::cuda_backend::cudarc::driver::{result, sys};
 
     use crate::device::cuda_fault::{Machine, check};
@@ -15,6 +15,13 @@ mod asked {
     pub(crate) fn open(number: usize) -> Result<Device> {
         check(number, machine(number)?)?;
         Ok(Device::new_cuda(number)?)
+    }
+
+    /// Bytes that are free on a GPU.
+    pub(crate) fn free(device: &CudaDevice) -> Result<usize> {
+        let stream = device.cuda_stream();
+        let (free, _) = stream.context().mem_get_info().map_err(candle_core::Error::wrap)?;
+        Ok(free)
     }
 
     /// GPUs of the machine.
@@ -59,7 +66,7 @@ mod asked {
 
 #[cfg(not(feature = "cuda"))]
 mod asked {
-    use candle_core::Device;
+    use candle_core::{CudaDevice, Device};
 
     use crate::device::cuda_fault::CudaFault;
     use crate::device_kind::DeviceKind;
@@ -70,10 +77,15 @@ mod asked {
         Err(CudaFault::NotBuilt { device: DeviceKind::Cuda(number) }.into())
     }
 
+    /// There is no GPU.
+    pub(crate) fn free(_: &CudaDevice) -> Result<usize> {
+        count()
+    }
+
     /// Refuses to count GPUs.
     pub(crate) fn count() -> Result<usize> {
         Err(CudaFault::NotBuilt { device: DeviceKind::Cuda(0) }.into())
     }
 }
 
-pub(crate) use asked::{count, open};
+pub(crate) use asked::{count, free, open};
