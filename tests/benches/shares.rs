@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use espalier_model::{Depth, DraftModel, KvCache, LoadOptions, Logits, Row, Segment, States, Team, Workspace};
+use espalier_model::{Asked, DraftModel, KvCache, LoadOptions, Logits, Row, Segment, States, Team, Workspace};
 use espalier_speculation::{
     Candidates, CostModel, Costs, Curve, Grower, Limits, PolicySpec, Proposal, RoundStart, Sampler, Token, Tree,
     parse_policy, walk,
@@ -61,7 +61,7 @@ impl Reader {
         let rows = Row::chain(text, 0);
         let mut cache = target.model.decoder().new_cache();
         let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::None };
-        let depth = Depth { exit_after: None, taps: &[layer] };
+        let depth = Asked { taps: &[layer], ..Asked::default() };
         let output = target.model.decoder().forward(&mut target.work, &mut [segment], depth).unwrap();
         let states: Vec<f32> = (0..text.len()).flat_map(|row| output.tap(0, 0, row).to_vec()).collect();
         let states = States { cache: &mut self.cache, tokens: text, states: &states };

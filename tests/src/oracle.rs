@@ -1,6 +1,6 @@
 //! Plain decoding without any service: the model, one token at a time.
 
-use espalier_model::{Arithmetic, Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{Arithmetic, Asked, Checkpoint, Decoder, LoadOptions, Logits, Row, Segment, Workspace};
 use espalier_speculation::{Sampler, Sampling, Token};
 
 use crate::model;
@@ -27,7 +27,7 @@ impl Oracle {
         while text.len() < max_tokens {
             let rows = Row::chain(&next, 0);
             let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) };
-            let output = self.decoder.forward(&mut self.work, &mut [segment], Depth::default()).unwrap();
+            let output = self.decoder.forward(&mut self.work, &mut [segment], Asked::default()).unwrap();
             let token = sampler.decide(output.logits(0, 0), &[]).unwrap();
             cache.keep_path(&(0..rows.len()).collect::<Vec<_>>()).unwrap();
             sampler.push(&[token]);

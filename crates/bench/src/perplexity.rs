@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use espalier_command::prompts::{self, Task};
 use espalier_command::{Verdict, report};
 use espalier_local::{DEFAULT_TARGETS, SystemArgs, checkpoint};
-use espalier_model::{Arithmetic, Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{Arithmetic, Asked, Checkpoint, Decoder, LoadOptions, Logits, Row, Segment, Workspace};
 use espalier_speculation::{Token, arg_max};
 use espalier_text::{Message, Tokenizer};
 use serde::Serialize;
@@ -106,7 +106,7 @@ fn predict(decoder: &Decoder, work: &mut Workspace, text: &[Token], found: &mut 
     for (at, chunk) in text.chunks(ROWS).enumerate() {
         let rows = Row::chain(chunk, 0);
         let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
-        let output = decoder.forward(work, &mut [segment], Depth::default())?;
+        let output = decoder.forward(work, &mut [segment], Asked::default())?;
         let following = text[at * ROWS..].iter().skip(1).take(rows.len());
         for (row, &token) in following.enumerate() {
             let logits = output.logits(0, row);

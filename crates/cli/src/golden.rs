@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use espalier_command::{Verdict, report};
 use espalier_local::SystemArgs;
 use espalier_model::{
-    Arithmetic, Checkpoint, Comparison, Decoder, Depth, Golden, LoadOptions, Logits, ModelError, Row, Segment,
+    Arithmetic, Asked, Checkpoint, Comparison, Decoder, Golden, LoadOptions, Logits, ModelError, Row, Segment,
     Workspace,
 };
 use espalier_speculation::{Token, arg_max};
@@ -106,7 +106,7 @@ fn compare(
     let mut cache = decoder.new_cache();
     let rows = Row::chain(&golden.input_ids, 0);
     let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
-    let output = decoder.forward(work, &mut [segment], Depth { exit_after: None, taps: &taps })?;
+    let output = decoder.forward(work, &mut [segment], Asked { taps: &taps, ..Asked::default() })?;
     let collect = |row: &dyn Fn(usize) -> Vec<f32>| (0..rows.len()).flat_map(row).collect::<Vec<f32>>();
     let logits = golden.logits.compare(&collect(&|row| output.logits(0, row).to_vec()))?;
     checked.logits_max_abs = Some(logits.max_abs);
@@ -159,7 +159,7 @@ fn greedy(decoder: &Decoder, work: &mut Workspace, prompt: &[Token], tokens: usi
     while text.len() < tokens && text.last().is_none_or(|last| !decoder.config().eos.contains(last)) {
         let rows = Row::chain(&next, 0);
         let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) };
-        let output = decoder.forward(work, &mut [segment], Depth::default())?;
+        let output = decoder.forward(work, &mut [segment], Asked::default())?;
         let token = arg_max(output.logits(0, 0))?;
         cache.keep_path(&(0..rows.len()).collect::<Vec<_>>())?;
         text.push(token);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::decoder::Decoder;
 use crate::error::Result;
 use crate::kv_cache::KvCache;
-use crate::rows::{Depth, Logits, Row, Segment};
+use crate::rows::{Asked, Logits, Row, Segment};
 use crate::states::States;
 use crate::workspace::Workspace;
 
@@ -64,7 +64,7 @@ impl Decoder {
     fn pass(&self, work: &mut Workspace, cache: &mut KvCache, rows: usize) -> Result<()> {
         let rows = Row::chain(&vec![0; rows], 0);
         let mut segments = [Segment { cache, rows: &rows, logits: Logits::All }];
-        self.forward(work, &mut segments, Depth::default()).map(drop)
+        self.forward(work, &mut segments, Asked::default()).map(drop)
     }
 }
 

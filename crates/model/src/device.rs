@@ -6,6 +6,7 @@
 //! in their order, for each row by itself; what ranks have parts of is added in the order of ranks.
 
 mod attention;
+mod best;
 mod collective;
 mod cuda;
 mod cuda_fault;

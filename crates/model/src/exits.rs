@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
 use crate::forward::{Output, Start, check_rows};
-use crate::pass::{Pass, sized};
+use crate::pass::{Answer, Pass, sized};
 use crate::placed::Placed;
 use crate::rows::{ROWS_MAX, Segment};
 use crate::workspace::Workspace;
@@ -226,6 +226,6 @@ impl Deepening<'_> {
             states.extend_from_slice(state);
         }
         self.pass.load(&states)?;
-        self.pass.answer(&asking.iter().map(|row| row.answer).collect::<Vec<_>>())
+        self.pass.answer(&asking.iter().map(|row| Answer { place: row.answer, best: None }).collect::<Vec<_>>())
     }
 }

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use espalier_speculation::{Best, LogitsError};
+
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
-use crate::pass::{Keys, Pass, Results};
+use crate::pass::{Answer, Keys, Pass, Results};
 use crate::placed::Placed;
-use crate::rows::{Depth, ROWS_MAX, Segment};
+use crate::rows::{Asked, BestOf, ROWS_MAX, Segment};
 use crate::workspace::Workspace;
 
 /// Where a segment begins in a pass.
@@ -29,6 +31,7 @@ pub struct Output<'w> {
     /// Of each segment.
     starts: Vec<Start>,
     logits: &'w [f32],
+    best: &'w [Option<std::result::Result<Best, LogitsError>>],
     taps: &'w [Vec<f32>],
     waited: Duration,
 }
@@ -36,9 +39,9 @@ pub struct Output<'w> {
 impl Workspace {
     /// What a pass of `decoder` left behind.
     pub(crate) fn output(&self, decoder: &Decoder, starts: Vec<Start>, taps: usize) -> Output<'_> {
-        let Results { logits, taps: tapped } = &self.results;
+        let Results { logits, best, taps: tapped } = &self.results;
         let ModelConfig { vocab, hidden, .. } = *decoder.config();
-        Output { vocab, hidden, starts, logits, taps: &tapped[..taps], waited: self.waited }
+        Output { vocab, hidden, starts, logits, best, taps: &tapped[..taps], waited: self.waited }
     }
 }
 
@@ -48,13 +51,20 @@ impl Output<'_> {
         self.waited
     }
 
-    /// Logits (vocab) of the `row`-th row of `segment` that wanted some.
+    /// Logits (vocab) of the `row`-th row of `segment` that wanted some. They mean nothing where [`Self::best`] is told.
     pub fn logits(&self, segment: usize, row: usize) -> &[f32] {
         &self.logits[(self.starts[segment].logits + row) * self.vocab..][..self.vocab]
     }
 
+    /// The best tokens of the same row, or why there are none, if they were told in place of its logits: see
+    /// [`Asked::best`].
+    pub fn best(&self, segment: usize, row: usize) -> Option<std::result::Result<&Best, LogitsError>> {
+        let best = self.best[self.starts[segment].logits + row].as_ref()?;
+        Some(best.as_ref().map_err(|fault| *fault))
+    }
+
     /// The residual stream (hidden) of `row` of `segment` after the layer that `tap` names: an index into
-    /// [`Depth::taps`].
+    /// [`Asked::taps`].
     pub fn tap(&self, tap: usize, segment: usize, row: usize) -> &[f32] {
         &self.taps[tap][(self.starts[segment].row + row) * self.hidden..][..self.hidden]
     }
@@ -70,23 +80,23 @@ impl Decoder {
         &self,
         work: &'w mut Workspace,
         segments: &mut [Segment<'_>],
-        depth: Depth<'_>,
+        asked: Asked<'_>,
     ) -> Result<Output<'w>> {
         check_rows(segments.iter().map(|segment| segment.rows.len()).sum())?;
-        let layers = depth.exit_after.unwrap_or(self.layers());
-        depth.taps.iter().chain([&layers]).try_for_each(|&asked| self.check_layer(asked))?;
+        let layers = asked.exit_after.unwrap_or(self.layers());
+        asked.taps.iter().chain([&layers]).try_for_each(|&asked| self.check_layer(asked))?;
         let placed = self.append(segments, layers)?;
         let starts = starts(segments);
         let answers = segments.iter().map(Segment::wanted).sum();
         let mut pass = self.begin(work);
-        pass.results().make_room(answers, self.config().vocab, depth.taps.len());
+        pass.results().make_room(answers, self.config().vocab, asked.taps.len());
         pass.embed(&segments.iter().flat_map(|segment| segment.rows).map(|row| row.token).collect::<Vec<_>>())?;
         pass.place(&placed)?;
         // Nothing but the logits comes after the last layer, unless it is tapped.
-        let whole = if depth.taps.contains(&layers) { layers } else { layers - 1 };
+        let whole = if asked.taps.contains(&layers) { layers } else { layers - 1 };
         for index in 0..whole {
             pass.layer(index, &placed)?;
-            let taps = depth.taps.iter().enumerate().filter(|(_, after)| **after == index + 1);
+            let taps = asked.taps.iter().enumerate().filter(|(_, after)| **after == index + 1);
             taps.map(|(tap, _)| tap).try_for_each(|tap| pass.tap(tap))?;
         }
         let silent = segments.iter().any(|segment| segment.wanted() < segment.rows.len());
@@ -96,13 +106,13 @@ impl Decoder {
         let wanting = if silent { wanting(&mut *pass, segments, &placed)? } else { placed };
         if answers > 0 {
             (whole..layers).try_for_each(|index| pass.layer(index, &wanting))?;
-            pass.answer(&(0..answers).collect::<Vec<_>>())?;
+            pass.answer(&all_answers(segments, asked.best))?;
         }
         pass.finish()?;
         for Segment { cache, rows, .. } in segments {
             (cache.slots() - rows.len()..cache.slots()).for_each(|slot| cache.advance(slot, layers, &[]));
         }
-        Ok(work.output(self, starts, depth.taps.len()))
+        Ok(work.output(self, starts, asked.taps.len()))
     }
 
     /// Appends the rows to the caches. Those that they follow must have been through `layers`.
@@ -149,6 +159,13 @@ fn wanting(pass: &mut dyn Pass, segments: &[Segment<'_>], placed: &[Placed]) -> 
     pass.keep(&kept)?;
     pass.place(&wanting)?;
     Ok(wanting)
+}
+
+/// What is wanted of each row that wants something.
+fn all_answers(segments: &[Segment<'_>], best: &[Option<BestOf>]) -> Vec<Answer> {
+    let of_segments = segments.iter().zip(best.iter().copied().chain(std::iter::repeat(None)));
+    let of_rows = of_segments.flat_map(|(segment, best)| std::iter::repeat_n(best, segment.wanted()));
+    of_rows.enumerate().map(|(place, best)| Answer { place, best }).collect()
 }
 
 /// Where each segment's rows begin among those that want logits and among all.

@@ -79,7 +79,7 @@ pub use raw_matrix::RawMatrix;
 pub use raw_model::{RawLayer, RawLinear, RawMlp, RawModel, RawNorm, RawStates};
 pub use reference::{Reference, ReferenceOutput};
 pub use rope::RotaryTable;
-pub use rows::{Depth, Logits, ROWS_MAX, Row, Segment};
+pub use rows::{Asked, BestOf, Logits, ROWS_MAX, Row, Segment};
 pub use states::States;
 pub use team::Team;
 pub use tensor_parallel::{TensorParallel, UnknownRanks};

@@ -1,7 +1,10 @@
 //! A forward pass: what is done with the residual stream of its rows, wherever that is computed.
 
+use espalier_speculation::{Best, LogitsError};
+
 use crate::error::Result;
 use crate::placed::Placed;
+use crate::rows::BestOf;
 
 /// A pass at work. Its rows are the residual stream (rows, hidden); what follows is done to all of them.
 pub(crate) trait Pass {
@@ -29,8 +32,8 @@ pub(crate) trait Pass {
     /// The stream (rows, hidden).
     fn states(&mut self) -> Result<&[f32]>;
 
-    /// The logits of the stream: `places[i]` is where those of row `i` go among the results.
-    fn answer(&mut self, places: &[usize]) -> Result<()>;
+    /// What the stream says.
+    fn answer(&mut self, answers: &[Answer]) -> Result<()>;
 
     /// What the pass leaves behind.
     fn results(&mut self) -> &mut Results;
@@ -40,6 +43,15 @@ pub(crate) trait Pass {
     /// # Errors
     /// Some of it could not be done.
     fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// What is wanted of a row of the stream.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer {
+    /// Where it goes among the results.
+    pub(crate) place: usize,
+    /// The best tokens, if these are enough, else all logits.
+    pub(crate) best: Option<BestOf>,
 }
 
 /// Whose keys and values.
@@ -54,8 +66,10 @@ pub(crate) enum Keys {
 /// What a pass leaves behind.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// (rows that want some, vocab)
+    /// (rows that want some, vocab); those of which the best were told alone mean nothing.
     pub(crate) logits: Vec<f32>,
+    /// Of each row that wants logits, its best, if they were told alone.
+    pub(crate) best: Vec<Option<std::result::Result<Best, LogitsError>>>,
     /// Of each tap (rows, hidden); there may be more than the last pass had.
     pub(crate) taps: Vec<Vec<f32>>,
 }
@@ -64,6 +78,8 @@ impl Results {
     /// Makes room for the logits of `answers` rows, and for taps.
     pub(crate) fn make_room(&mut self, answers: usize, vocab: usize, taps: usize) {
         sized(&mut self.logits, answers * vocab);
+        self.best.clear();
+        self.best.resize(answers, None);
         self.taps.resize_with(taps.max(self.taps.len()), Vec::new);
     }
 }

@@ -60,11 +60,23 @@ impl Segment<'_> {
     }
 }
 
-/// How deep to run, and which hidden states to hand out.
+/// Of a row's logits the best are enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BestOf {
+    /// So many of them, at least one.
+    pub count: usize,
+    /// Among the first tokens, so many of the vocabulary.
+    pub vocab: usize,
+}
+
+/// How deep to run, and what to hand out.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Depth<'a> {
+pub struct Asked<'a> {
     /// Leave after this many layers, through the final norm and the head; all layers when none.
     pub exit_after: Option<usize>,
     /// Layers (counted from 1) after which the residual stream is recorded for every row.
     pub taps: &'a [usize],
+    /// Of each segment, if the best tokens of its rows are enough: a device tells these alone then, the processor all logits
+    /// still. All logits are wanted of segments after the last that is named here.
+    pub best: &'a [Option<BestOf>],
 }

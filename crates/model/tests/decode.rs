@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{Asked, Checkpoint, Decoder, LoadOptions, Logits, Row, Segment, Workspace};
 
 fn shipped(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../models").join(name)
@@ -23,7 +23,7 @@ fn greedy(decoder: &Decoder, work: &mut Workspace, prompt: &[u32], tokens: usize
     while out.len() < tokens {
         let rows = Row::chain(&next, 0);
         let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) };
-        let token = arg_max(decoder.forward(work, &mut [segment], Depth::default()).unwrap().logits(0, 0));
+        let token = arg_max(decoder.forward(work, &mut [segment], Asked::default()).unwrap().logits(0, 0));
         cache.keep_path(&(0..rows.len()).collect::<Vec<_>>()).unwrap();
         out.push(token);
         if decoder.config().eos.contains(&token) {

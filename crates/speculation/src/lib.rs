@@ -16,6 +16,7 @@
 
 mod accept;
 mod acceptance;
+mod best;
 mod candidate_tree;
 mod candidates;
 mod cost;
@@ -56,6 +57,7 @@ pub use accept::{
     accept_drawn, arg_max, round_law, walk, winner,
 };
 pub use acceptance::{Acceptance, UnknownAcceptance};
+pub use best::{Best, BestOfPart};
 pub use candidate_tree::CandidateTree;
 pub use candidates::{CandidateError, Candidates};
 pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve, PassLoad, RoundTime};

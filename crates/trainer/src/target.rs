@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use espalier_model::{
-    Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Output, Row, Segment, States, TargetCard, Workspace,
+    Asked, Checkpoint, Decoder, KvCache, LoadOptions, Logits, Output, Row, Segment, States, TargetCard, Workspace,
     fingerprint,
 };
 use espalier_text::Tokenizer;
@@ -103,7 +103,7 @@ impl TargetPass<'_> {
         let (first, length) = (positions.start, positions.len());
         let rows = Row::chain(&batch.tokens()[positions], 0);
         let mut segments = [Segment { cache, rows: &rows, logits: self.logits }];
-        let depth = Depth { exit_after: None, taps: &[self.tapped] };
+        let depth = Asked { taps: &[self.tapped], ..Asked::default() };
         let output = self.decoder.forward(&mut self.work, &mut segments, depth)?;
         copy(&mut seen.states, first, length, |row| output.tap(0, 0, row));
         copy(&mut seen.logits, first, length, |row| Output::logits(&output, 0, row));
@@ -118,7 +118,11 @@ impl TargetPass<'_> {
         let segments = caches.iter_mut().zip(&rows);
         let mut segments: Vec<Segment<'_>> = segments.map(|(cache, rows)| Segment { cache, rows, logits }).collect();
         let exit_after = (logits == Logits::None).then_some(tapped);
-        let output = self.decoder.forward(&mut self.work, &mut segments, Depth { exit_after, taps: &[tapped] })?;
+        let output = self.decoder.forward(
+            &mut self.work,
+            &mut segments,
+            Asked { exit_after, taps: &[tapped], ..Asked::default() },
+        )?;
         for (segment, span) in spans.iter().enumerate() {
             let first = batch.first_of(span);
             copy(&mut seen.states, first, span.length, |row| output.tap(0, segment, row));

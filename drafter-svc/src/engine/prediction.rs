@@ -44,7 +44,7 @@ impl Prediction {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use espalier_model::{Depth, DraftModel, Logits, Row, Segment, Workspace};
+    use espalier_model::{Asked, DraftModel, Logits, Row, Segment, Workspace};
     use espalier_speculation::{Token, arg_max};
 
     use super::*;
@@ -78,7 +78,7 @@ mod tests {
         let state = |_| {
             let rows = Row::chain(&next, 0);
             let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
-            let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[4] }).unwrap();
+            let output = decoder.forward(&mut work, &mut segments, Asked { taps: &[4], ..Asked::default() }).unwrap();
             next = vec![arg_max(output.logits(0, 0)).unwrap()];
             let state = output.tap(0, 0, rows.len() - 1).to_vec();
             cache.keep_path(&(0..rows.len()).collect::<Vec<_>>()).unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use candle_core::{DType, Device, Tensor};
 use espalier_model::{
-    Checkpoint, Decoder, Depth, DraftModel, LoadOptions, Logits, PREDICTOR_STEPS, Predictor, PredictorConfig,
+    Asked, Checkpoint, Decoder, DraftModel, LoadOptions, Logits, PREDICTOR_STEPS, Predictor, PredictorConfig,
     PredictorKind, Row, Segment, TargetCard, Workspace, fingerprint,
 };
 use espalier_proto::{HiddenStates, Outcome, SequenceId, SequenceSpec};
@@ -111,7 +111,7 @@ pub(crate) fn states(text: &[Token], first: usize) -> HiddenStates {
     let decoder = Decoder::load(&Checkpoint::open(target()).unwrap(), &LoadOptions::default()).unwrap();
     let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(text, 0));
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
-    let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[TAPPED] }).unwrap();
+    let output = decoder.forward(&mut work, &mut segments, Asked { taps: &[TAPPED], ..Asked::default() }).unwrap();
     let mut states = HiddenStates::new(first, 64);
     (first..text.len()).for_each(|row| states.push(output.tap(0, 0, row)));
     states

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use espalier_model::{AtExit, Depth, DraftModel, ModelError, Output, Segment, States, Workspace};
+use espalier_model::{Asked, AtExit, DraftModel, ModelError, Output, Segment, States, Workspace};
 use espalier_proto::{PassCounters, RoundCounts};
 use espalier_round::Proposed;
 use espalier_service_kit::Gauge;
@@ -198,7 +198,7 @@ impl<'a> Turns<'a> {
         self.passes.add(segments.iter().map(|segment| segment.rows.len()).sum(), segments.len());
         // Where nothing is asked before the last layer, and no state of it is, nothing is computed for the asking either.
         if !predicts && !exits.iter().any(|exits| exits.are_several()) {
-            return self.model.decoder().forward(&mut self.work, &mut segments, Depth::default()).map(Some);
+            return self.model.decoder().forward(&mut self.work, &mut segments, Asked::default()).map(Some);
         }
         let goes_on = |at: AtExit<'_>| exits[at.segment].goes_on(at.exit, at.logits);
         self.model.forward(&mut self.work, &mut segments, goes_on).map(Some)

@@ -9,7 +9,7 @@ use espalier_client::Answer;
 use espalier_drafter::Config as DrafterConfig;
 use espalier_local::{Plan, System};
 use espalier_model::{
-    Checkpoint, Decoder, Depth, LoadOptions, Logits, PREDICTOR_STEPS, PredictorConfig, PredictorKind, Row, Segment,
+    Asked, Checkpoint, Decoder, LoadOptions, Logits, PREDICTOR_STEPS, PredictorConfig, PredictorKind, Row, Segment,
     TargetCard, Workspace, fingerprint, normalise_state,
 };
 use espalier_proto::GenerationRequest;
@@ -47,7 +47,7 @@ fn favouring(prompt: &[Token], greedy: &[Token]) -> Vec<f32> {
     let decoder = Decoder::load(&Checkpoint::open(model(TARGET)).unwrap(), &LoadOptions::default()).unwrap();
     let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(&text, 0));
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
-    let depth = Depth { exit_after: None, taps: &[decoder.layers()] };
+    let depth = Asked { taps: &[decoder.layers()], ..Asked::default() };
     let output = decoder.forward(&mut work, &mut segments, depth).unwrap();
     let mut states: Vec<Vec<f32>> = (prompt.len() - 1..text.len()).map(|row| output.tap(0, 0, row).to_vec()).collect();
     states.iter_mut().for_each(|state| normalise_state(state));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use espalier_model::{Decoder, Depth, Logits, ModelError, Output, Row, Segment, Workspace};
+use espalier_model::{Asked, Decoder, Logits, ModelError, Output, Row, Segment, Workspace};
 use espalier_proto::RoundCounts;
 use espalier_speculation::{PassLoad, Token};
 use tokio::time::Instant;
@@ -192,7 +192,7 @@ fn forward<'w>(
         .iter_mut()
         .map(|(_, sequence, plan)| Segment { cache: sequence.cache(), rows: &plan.rows, logits: plan.logits() })
         .collect();
-    decoder.forward(work, &mut segments, Depth { exit_after: None, taps })
+    decoder.forward(work, &mut segments, Asked { taps, ..Asked::default() })
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.

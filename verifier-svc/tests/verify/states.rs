@@ -1,6 +1,6 @@
 //! Hidden states that come with outcomes.
 
-use espalier_model::{Checkpoint, Decoder, Depth, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{Asked, Checkpoint, Decoder, LoadOptions, Logits, Row, Segment, Workspace};
 use espalier_proto::{Fault, FaultKind, HiddenStates, Open, Tap};
 use espalier_round::{Feedback, Plain, Proposed, Proposer, Sequence};
 use espalier_speculation::Token;
@@ -41,7 +41,7 @@ fn states_alone(tokens: &[Token]) -> HiddenStates {
     let decoder = Decoder::load(&Checkpoint::open(model()).unwrap(), &LoadOptions::default()).unwrap();
     let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(tokens, 0));
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::None }];
-    let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[TAP.layer] }).unwrap();
+    let output = decoder.forward(&mut work, &mut segments, Asked { taps: &[TAP.layer], ..Asked::default() }).unwrap();
     let mut states = HiddenStates::new(0, TAP.width);
     (0..tokens.len()).for_each(|row| states.push(output.tap(0, 0, row)));
     states

@@ -1,6 +1,6 @@
 //! One sequence in a model, read from its first token to its last.
 
-use espalier_model::{Decoder, Depth, KvCache, Logits, Row, Segment, States, Workspace};
+use espalier_model::{Asked, Decoder, KvCache, Logits, Row, Segment, States, Workspace};
 use espalier_proto::HiddenStates;
 use espalier_speculation::Token;
 
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
             let segment = Segment { cache: &mut self.cache, rows: &rows, logits };
             let layer = self.tapped.as_ref().map(|(layer, _)| *layer);
             let output =
-                self.decoder.forward(work, &mut [segment], Depth { exit_after: None, taps: layer.as_slice() })?;
+                self.decoder.forward(work, &mut [segment], Asked { taps: layer.as_slice(), ..Asked::default() })?;
             if let Some((_, states)) = &mut self.tapped {
                 (0..chunk.len()).for_each(|row| states.push(output.tap(0, 0, row)));
             }
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     ) -> Result<T, BenchError> {
         let rows = Row::chain(&[token], 0);
         let segment = Segment { cache: &mut self.cache, rows: &rows, logits: Logits::Last(1) };
-        let seen = see(self.decoder.forward(work, &mut [segment], Depth::default())?.logits(0, 0));
+        let seen = see(self.decoder.forward(work, &mut [segment], Asked::default())?.logits(0, 0));
         self.cache.keep_path(&[])?;
         seen
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use espalier_model::{Decoder, Depth, KvCache, Logits, ModelError, Row, Segment, Workspace};
+use espalier_model::{Asked, Decoder, KvCache, Logits, ModelError, Row, Segment, Workspace};
 use serde::Serialize;
 
 use super::pass::{Turns, cache, sharing_caches, tree};
@@ -114,7 +114,7 @@ fn pass(decoder: &Decoder, work: &mut Workspace, caches: &mut [KvCache], rows: &
     let begun = Instant::now();
     let segment = |cache| Segment { cache, rows, logits: Logits::All };
     let mut segments: Vec<Segment<'_>> = caches.iter_mut().map(segment).collect();
-    decoder.forward(work, &mut segments, Depth::default())?;
+    decoder.forward(work, &mut segments, Asked::default())?;
     let took = begun.elapsed().as_secs_f64() * 1e3;
     caches.iter_mut().try_for_each(|cache| cache.keep_path(&[]))?;
     Ok(took)

@@ -2,8 +2,8 @@
 
 #[cfg(feature = "cuda")]
 mod asked {
-    use candle_core::{CudaDevice, Device};
     use candle_core::cuda_backend::cudarc::driver::{result, sys};
+    use candle_core::{CudaDevice, Device};
 
     use crate::device::cuda_fault::{Machine, check};
     use crate::error::Result;

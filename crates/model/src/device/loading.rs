@@ -97,7 +97,8 @@ impl<'a> Upload<'a> {
             Cut::Inputs(part) => (0..outputs, part, self.shard.is_first()),
         };
         let bias = raw.bias.as_ref().filter(|_| has_bias);
-        let bias = bias.map(|bias| self.tensor(&bias.narrow(0, outputs.start, outputs.len())?, DType::F32)).transpose()?;
+        let bias =
+            bias.map(|bias| self.tensor(&bias.narrow(0, outputs.start, outputs.len())?, DType::F32)).transpose()?;
         Ok(Map { weight: self.tensor(&raw.weight.part(outputs, inputs)?, self.dtype)?, bias })
     }
 

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::best::{BestOfRows, NO_TOKEN};
 use super::placement::Placement;
 use super::ranks::{AtWork, Ranks, Step};
 use crate::error::Result;
 use crate::model_info::ModelInfo;
-use crate::pass::{Keys, Pass, Results};
+use crate::pass::{Answer, Keys, Pass, Results};
 use crate::placed::Placed;
+use crate::rows::BestOf;
 use crate::workspace::Workspace;
 
 /// A pass at work.
@@ -27,6 +29,34 @@ impl<'a> DevicePass<'a> {
         let ranks = ranks.begin();
         work.waited = asked.elapsed();
         Self { info, ranks, results: &mut work.results, states: Vec::new() }
+    }
+}
+
+impl DevicePass<'_> {
+    /// All logits of rows, to where they go among the results.
+    fn all_logits(&mut self, rows: Vec<u32>, places: &[usize]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let vocab = self.info.config.vocab;
+        let logits = self.ranks.ask(|answer| Step::Logits(rows.into(), answer))?;
+        for (logits, place) in logits.chunks_exact(vocab).zip(places) {
+            self.results.logits[place * vocab..][..vocab].copy_from_slice(logits);
+        }
+        Ok(())
+    }
+
+    /// The best tokens of rows, to where they go among the results.
+    fn best(&mut self, wanted: BestOfRows, places: &[usize]) -> Result<()> {
+        if wanted.rows.is_empty() {
+            return Ok(());
+        }
+        let wanted = Arc::new(wanted);
+        let said = self.ranks.ask(|answer| Step::Best(wanted.clone(), answer))?;
+        for (best, place) in wanted.heard(&said, self.ranks.count()).into_iter().zip(places) {
+            self.results.best[*place] = Some(best);
+        }
+        Ok(())
     }
 }
 
@@ -66,16 +96,26 @@ impl Pass for DevicePass<'_> {
         Ok(&self.states)
     }
 
-    fn answer(&mut self, places: &[usize]) -> Result<()> {
-        if places.is_empty() {
-            return Ok(());
-        }
+    fn answer(&mut self, answers: &[Answer]) -> Result<()> {
         let vocab = self.info.config.vocab;
-        let logits = self.ranks.ask(Step::Logits)?;
-        for (logits, place) in logits.chunks_exact(vocab).zip(places) {
-            self.results.logits[place * vocab..][..vocab].copy_from_slice(logits);
+        // What cannot be told in f32 is told whole.
+        let best = |answer: &Answer| answer.best.filter(|_| vocab < NO_TOKEN as usize);
+        if !answers.is_empty() {
+            self.ranks.tell(&Step::Head)?;
         }
-        Ok(())
+        let rows = || (0..).zip(answers);
+        let (whole, places): (Vec<u32>, Vec<usize>) =
+            rows().filter(|(_, answer)| best(answer).is_none()).map(|(row, answer)| (row, answer.place)).unzip();
+        self.all_logits(whole, &places)?;
+        let some = rows().filter_map(|(row, answer)| Some((row, answer.place, best(answer)?)));
+        let (mut places, mut wanted) = (Vec::new(), BestOfRows { rows: Vec::new(), vocabs: Vec::new(), count: 1 });
+        for (row, place, BestOf { count, vocab: counted }) in some {
+            places.push(place);
+            wanted.rows.push(row);
+            wanted.vocabs.push(counted.min(vocab));
+            wanted.count = wanted.count.max(count.min(vocab));
+        }
+        self.best(wanted, &places)
     }
 
     fn results(&mut self) -> &mut Results {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use candle_core::{DType, Result as Computed, Tensor};
 
 use super::attention::Group;
+use super::best::BestOfRows;
 use super::collective::{Collective, sum};
 use super::linear::{Map, NormLayer, padded};
 use super::placement::Placement;
@@ -24,6 +25,8 @@ pub(super) struct Rank<'a> {
     x: Option<Tensor>,
     /// Rows of the stream.
     rows: usize,
+    /// What the head made of them: (rows, tokens of this rank) in f32.
+    said: Option<Tensor>,
     placed: Option<Placed>,
 }
 
@@ -37,7 +40,7 @@ struct Placed {
 impl<'a> Rank<'a> {
     /// A rank before it has rows.
     pub(super) fn new(info: &'a ModelInfo, model: &'a DeviceModel, others: &'a dyn Collective) -> Self {
-        Self { info, model, others, x: None, rows: 0, placed: None }
+        Self { info, model, others, x: None, rows: 0, said: None, placed: None }
     }
 
     /// Whether it answers for all.
@@ -75,8 +78,7 @@ impl<'a> Rank<'a> {
     /// See [`crate::pass::Pass::place`].
     pub(super) fn place(&mut self, placement: Arc<Placement>) -> Result<()> {
         let Placement { turns, half, .. } = &*placement;
-        let upload =
-            |turns: &Vec<f32>| Tensor::from_slice(turns, (turns.len() / half, 1, *half), &self.model.device);
+        let upload = |turns: &Vec<f32>| Tensor::from_slice(turns, (turns.len() / half, 1, *half), &self.model.device);
         let rotation = [upload(&turns[0])?, upload(&turns[1])?];
         self.placed = Some(Placed { placement, rotation });
         Ok(())
@@ -108,20 +110,40 @@ impl<'a> Rank<'a> {
     }
 
     /// The stream: (rows, hidden).
-    pub(super) fn states(&self) -> Result<Vec<f32>> {
-        Ok(self.x()?.narrow(0, 0, self.rows)?.flatten_all()?.to_vec1()?)
+    pub(super) fn states(&self) -> Result<Tensor> {
+        Ok(self.x()?.narrow(0, 0, self.rows)?)
     }
 
-    /// The logits of the stream: (rows, vocab).
-    pub(super) fn logits(&self) -> Result<Vec<f32>> {
-        let (config, shard) = (&self.info.config, self.model.shard);
-        let own = self.model.head.forward(&self.model.final_norm.forward(self.x()?)?)?;
-        let own = own.narrow(0, 0, self.rows)?;
+    /// Runs the head over the stream.
+    pub(super) fn head(&mut self) -> Result<()> {
+        let said = self.model.head.forward(&self.model.final_norm.forward(self.x()?)?)?;
+        self.said = Some(said.narrow(0, 0, self.rows)?);
+        Ok(())
+    }
+
+    /// The logits of some of its rows: (rows, vocab).
+    pub(super) fn logits(&self, rows: &[u32]) -> Result<Tensor> {
+        let (config, own) = (&self.info.config, self.said_of(rows)?);
         // All ranks exchange as many.
-        let missing = shard.tokens_each(config) - own.dim(1)?;
+        let missing = self.model.shard.tokens_each(config) - own.dim(1)?;
         let own = if missing > 0 { own.pad_with_zeros(1, 0, missing)? } else { own };
-        let logits = Tensor::cat(&self.others.gather(&own)?, 1)?.narrow(1, 0, config.vocab)?;
-        Ok(logits.force_contiguous()?.flatten_all()?.to_vec1()?)
+        Ok(Tensor::cat(&self.others.gather(&own)?, 1)?.narrow(1, 0, config.vocab)?)
+    }
+
+    /// What all ranks say of the best tokens of some of its rows, side by side.
+    pub(super) fn best(&self, wanted: &BestOfRows) -> Result<Tensor> {
+        let first = self.model.shard.tokens(&self.info.config).start;
+        let own = wanted.say(&self.said_of(&wanted.rows)?, first)?;
+        Ok(Tensor::cat(&self.others.gather(&own)?, 1)?)
+    }
+
+    /// What the head made of some rows, rising: (rows, tokens of this rank).
+    fn said_of(&self, rows: &[u32]) -> Computed<Tensor> {
+        let said = self.said.as_ref().ok_or_else(|| candle_core::Error::Msg("the head has not run".to_owned()))?;
+        if rows.len() == self.rows {
+            return Ok(said.clone());
+        }
+        said.force_contiguous()?.index_select(&Tensor::new(rows, &self.model.device)?, 0)
     }
 
     fn stream(&mut self, rows: &Tensor) -> Result<()> {

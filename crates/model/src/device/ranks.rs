@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread::{self, JoinHandle};
 
+use candle_core::Tensor;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::best::BestOfRows;
 use super::collective::{Collective, Meeting, Member};
 use super::placement::Placement;
 use super::rank::Rank;
@@ -40,8 +42,12 @@ pub(super) enum Step {
     KeysAndValues(usize, Keys),
     /// To tell the states of the stream, which are the same on all.
     States(SyncSender<Vec<f32>>),
-    /// To tell the logits of the stream.
-    Logits(SyncSender<Vec<f32>>),
+    /// To run the head over the stream.
+    Head,
+    /// To tell the logits of some of its rows.
+    Logits(Arc<[u32]>, SyncSender<Vec<f32>>),
+    /// To tell the best tokens of some of its rows.
+    Best(Arc<BestOfRows>, SyncSender<Vec<f32>>),
     /// That the pass has ended.
     End(SyncSender<()>),
 }
@@ -142,12 +148,17 @@ impl AtWork<'_> {
     ///
     /// # Errors
     /// What a rank has failed of.
-    pub(super) fn ask(&self, step: fn(SyncSender<Vec<f32>>) -> Step) -> Result<Vec<f32>> {
+    pub(super) fn ask(&self, step: impl FnOnce(SyncSender<Vec<f32>>) -> Step) -> Result<Vec<f32>> {
         let (answer, answers) = mpsc::sync_channel(1);
         self.tell(&step(answer))?;
         let numbers = answers.recv();
         self.ranks.check()?;
         numbers.map_err(|_| candle_core::Error::Msg("no rank answered".to_owned()).into())
+    }
+
+    /// How many they are.
+    pub(super) fn count(&self) -> usize {
+        self.inboxes.len()
     }
 
     /// Waits until all ranks have done all they were told.
@@ -238,8 +249,15 @@ impl Worker {
 }
 
 impl Rank<'_> {
+    /// Tells numbers that all ranks have, if it is the one to tell; who asked may be gone.
+    fn tell(&self, numbers: &Tensor, answer: &SyncSender<Vec<f32>>) -> Result<()> {
+        if self.is_first() {
+            let _ = answer.send(numbers.force_contiguous()?.flatten_all()?.to_vec1()?);
+        }
+        Ok(())
+    }
+
     fn take(&mut self, step: Step) -> Result<()> {
-        // Only one answers; who asked may be gone.
         match step {
             Step::Embed(tokens) => self.embed(&tokens),
             Step::Load(states) => self.load(&states),
@@ -247,18 +265,11 @@ impl Rank<'_> {
             Step::Place(placement) => self.place(placement),
             Step::Layer(index) => self.layer(index),
             Step::KeysAndValues(index, keys) => self.keys_and_values(index, keys),
-            Step::States(answer) if self.is_first() => {
-                let _ = answer.send(self.states()?);
-                Ok(())
-            }
-            Step::Logits(answer) => {
-                let logits = self.logits()?;
-                if self.is_first() {
-                    let _ = answer.send(logits);
-                }
-                Ok(())
-            }
-            Step::States(_) | Step::End(_) => Ok(()),
+            Step::States(answer) => self.tell(&self.states()?, &answer),
+            Step::Head => self.head(),
+            Step::Logits(rows, answer) => self.tell(&self.logits(&rows)?, &answer),
+            Step::Best(wanted, answer) => self.tell(&self.best(&wanted)?, &answer),
+            Step::End(_) => Ok(()),
         }
     }
 }

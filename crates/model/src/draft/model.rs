@@ -5,7 +5,7 @@ use crate::decoder::Decoder;
 use crate::error::Result;
 use crate::exits::AtExit;
 use crate::forward::Output;
-use crate::rows::{Depth, Segment};
+use crate::rows::{Asked, Segment};
 use crate::workspace::Workspace;
 
 /// A drafter ready to run.
@@ -50,7 +50,7 @@ impl DraftModel {
         goes_on: impl FnMut(AtExit<'_>) -> bool,
     ) -> Result<Output<'w>> {
         match &self.exits[..] {
-            [_] => self.decoder.forward(work, segments, Depth { exit_after: None, taps: &self.exits }),
+            [_] => self.decoder.forward(work, segments, Asked { taps: &self.exits, ..Asked::default() }),
             exits => self.decoder.forward_exits(work, segments, exits, goes_on),
         }
     }

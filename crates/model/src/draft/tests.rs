@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::device_kind::DeviceKind;
-use crate::rows::{Depth, Logits, Row, Segment};
+use crate::rows::{Asked, Logits, Row, Segment};
 use crate::states::States;
 use crate::workspace::Workspace;
 
@@ -307,7 +307,7 @@ fn an_early_exit_runs_the_target_s_first_layers() {
     let mut states = |decoder: &Decoder| {
         let mut cache = decoder.new_cache();
         let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::None }];
-        let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[2] }).unwrap();
+        let output = decoder.forward(&mut work, &mut segments, Asked { taps: &[2], ..Asked::default() }).unwrap();
         (0..4).map(|row| bits(output.tap(0, 0, row))).collect::<Vec<_>>()
     };
     assert_eq!(states(model.decoder()), states(&whole));

@@ -133,7 +133,7 @@ mod tests {
     use crate::config::ModelConfig;
     use crate::decoder::Decoder;
     use crate::load_options::LoadOptions;
-    use crate::rows::{Depth, Logits, Row, Segment};
+    use crate::rows::{Asked, Logits, Row, Segment};
     use crate::workspace::Workspace;
 
     /// Models so small that they are made in no time.
@@ -152,7 +152,7 @@ mod tests {
         let (mut work, mut cache) = (Workspace::new(2), decoder.new_cache());
         let rows = Row::chain(&[7, 299, 0], 0);
         let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
-        let output = decoder.forward(&mut work, &mut [segment], Depth::default()).unwrap();
+        let output = decoder.forward(&mut work, &mut [segment], Asked::default()).unwrap();
         ((0..3).flat_map(|row| output.logits(0, row).to_vec()).collect(), told.len())
     }
 

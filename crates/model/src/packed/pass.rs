@@ -10,7 +10,7 @@ use crate::kernels::{GROUP, Kernels};
 use crate::kv_cache::{Beside, LayerCache};
 use crate::linear::{Compute, Inputs, Linear, PANEL};
 use crate::model_info::ModelInfo;
-use crate::pass::{Keys, Pass, Results, sized};
+use crate::pass::{Answer, Keys, Pass, Results, sized};
 use crate::placed::Placed;
 use crate::team::Turn;
 use crate::workspace::{Buffers, Workspace};
@@ -131,9 +131,9 @@ impl Pass for PackedPass<'_> {
         Ok(&self.buffers.x)
     }
 
-    fn answer(&mut self, places: &[usize]) -> Result<()> {
+    fn answer(&mut self, answers: &[Answer]) -> Result<()> {
         self.normalise(&self.model.final_norm, &self.model.head.weight);
-        self.head(places);
+        self.head(answers);
         Ok(())
     }
 
@@ -308,9 +308,10 @@ impl PackedPass<'_> {
         });
     }
 
-    /// The head over the normalised rows: `rows[i]` is where the logits of the `i`-th of them go.
-    fn head(&mut self, rows: &[usize]) {
-        if rows.is_empty() {
+    /// The head over the normalised rows: `answers[i]` is what is wanted of the `i`-th. All logits are told, as they are in
+    /// memory anyway.
+    fn head(&mut self, answers: &[Answer]) {
+        if answers.is_empty() {
             return;
         }
         let (head, vocab, kernels) = (&self.model.head, self.info.config.vocab, self.kernels);
@@ -318,7 +319,7 @@ impl PackedPass<'_> {
         let out = Disjoint::new(&mut self.results.logits);
         head.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, normed, &|row, first, values| {
             // SAFETY: each output is emitted once, and no two rows go to one place.
-            let out = unsafe { out.slice(rows[row] * vocab + first, values.len()) };
+            let out = unsafe { out.slice(answers[row].place * vocab + first, values.len()) };
             copy_biased(kernels, out, values, head.bias.as_deref(), first);
         });
     }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::{AtExit, Checkpoint, Decoder, Depth, KvCache, Logits, Row, Segment, Workspace};
+use espalier_model::{Asked, AtExit, Checkpoint, Decoder, KvCache, Logits, Row, Segment, Workspace};
 use proptest::prelude::*;
 
 use crate::options;
@@ -40,7 +40,7 @@ fn alone(decoder: &Decoder, tokens: &[u32], layers: usize) -> (Vec<u32>, Vec<u32
     let (mut work, mut cache) = (Workspace::new(2), decoder.new_cache());
     let rows = Row::chain(tokens, 0);
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
-    let depth = Depth { exit_after: Some(layers), taps: &[layers] };
+    let depth = Asked { exit_after: Some(layers), taps: &[layers], ..Asked::default() };
     let output = decoder.forward(&mut work, &mut segments, depth).unwrap();
     (bits(output.logits(0, 0)), bits(output.tap(0, 0, tokens.len() - 1)))
 }
@@ -152,7 +152,7 @@ fn rows_that_want_no_logits_run_no_deeper_than_others_need() {
     let fault = |cache: &mut KvCache, work: &mut Workspace| {
         let rows = [Row { token: 1, parent: Some(59) }];
         let mut segments = [Segment { cache, rows: &rows, logits: Logits::All }];
-        decoder.forward(work, &mut segments, Depth::default()).err().unwrap().to_string()
+        decoder.forward(work, &mut segments, Asked::default()).err().unwrap().to_string()
     };
     let expected = "a row cannot run through 4 layers after one that has been through 1";
     assert_eq!(fault(&mut cache, &mut work), expected);
@@ -178,7 +178,7 @@ fn a_pass_that_every_row_runs_through_is_a_plain_one() {
     deep.keep_path(&(0..30).collect::<Vec<_>>()).unwrap();
     let next = [Row { token: 7, parent: None }];
     let mut segments = [Segment { cache: &mut deep, rows: &next, logits: Logits::All }];
-    let output = decoder.forward(&mut work, &mut segments, Depth::default()).unwrap();
+    let output = decoder.forward(&mut work, &mut segments, Asked::default()).unwrap();
     assert_eq!(bits(output.logits(0, 0)), alone(&decoder, &[text(30, 1), vec![7]].concat(), 4).0);
 }
 

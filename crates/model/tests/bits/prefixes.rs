@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use espalier_model::{
-    BLOCK, BlockCounts, BlockPool, Checkpoint, Decoder, Depth, KvCache, Logits, Row, Segment, Workspace,
+    Asked, BLOCK, BlockCounts, BlockPool, Checkpoint, Decoder, KvCache, Logits, Row, Segment, Workspace,
 };
 
 use crate::options;
@@ -27,7 +27,7 @@ fn read(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, text: &[u3
     let mut bits = Vec::new();
     for piece in text[cache.committed()..].chunks(rows) {
         let segment = Segment { cache, rows: &Row::chain(piece, 0), logits: Logits::Last(1) };
-        let output = decoder.forward(work, &mut [segment], Depth::default()).unwrap();
+        let output = decoder.forward(work, &mut [segment], Asked::default()).unwrap();
         bits = output.logits(0, 0).iter().map(|logit| logit.to_bits()).collect();
         cache.keep_path(&(0..piece.len()).collect::<Vec<_>>()).unwrap();
     }

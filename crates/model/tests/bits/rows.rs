@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::{Checkpoint, Decoder, Depth, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
+use espalier_model::{Asked, Checkpoint, Decoder, KvCache, LoadOptions, Logits, Row, Segment, Workspace};
 use proptest::prelude::*;
 
 use crate::{options, workspaces};
@@ -27,7 +27,7 @@ const CHECKPOINTS: [&str; 4] =
 /// The logits of all rows, as bits.
 pub(crate) fn run(decoder: &Decoder, work: &mut Workspace, cache: &mut KvCache, rows: &[Row]) -> Vec<Vec<u32>> {
     let segment = Segment { cache, rows, logits: Logits::All };
-    let output = decoder.forward(work, &mut [segment], Depth::default()).unwrap();
+    let output = decoder.forward(work, &mut [segment], Asked::default()).unwrap();
     (0..rows.len()).map(|row| output.logits(0, row).iter().map(|v| v.to_bits()).collect()).collect()
 }
 
@@ -91,7 +91,7 @@ fn what_is_asked_of_a_prompt_changes_nothing_after_it() {
                     let segments = caches.iter_mut().zip(&rows).zip(logits);
                     let mut segments: Vec<_> =
                         segments.map(|((cache, rows), logits)| Segment { cache, rows, logits }).collect();
-                    let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps }).unwrap();
+                    let output = decoder.forward(&mut work, &mut segments, Asked { taps, ..Asked::default() }).unwrap();
                     let bits = |segment, answer| output.logits(segment, answer).iter().map(|v| v.to_bits()).collect();
                     let answers = [0, 1, 2].map(|i| {
                         let count = match logits[i] {
@@ -132,7 +132,7 @@ fn sequences_of_a_batch_do_not_touch_each_other() {
         let rows = texts.each_ref().map(|t| Row::chain(t, 0));
         let mut segments: Vec<Segment<'_>> =
             caches.iter_mut().zip(&rows).map(|(cache, rows)| Segment { cache, rows, logits: Logits::All }).collect();
-        let output = decoder.forward(&mut work, &mut segments, Depth::default()).unwrap();
+        let output = decoder.forward(&mut work, &mut segments, Asked::default()).unwrap();
         for (segment, alone) in alone.iter().enumerate() {
             for (row, alone) in alone.iter().enumerate() {
                 let bits: Vec<u32> = output.logits(segment, row).iter().map(|v| v.to_bits()).collect();
@@ -197,21 +197,24 @@ fn impossible_rows_are_refused() {
     let decoder = load("tests/golden/qwen3");
     let (vocab, context) = (decoder.config().vocab as u32, decoder.config().context);
     let mut work = Workspace::new(1);
-    let mut refusal = |rows: &[Row], depth: Depth<'_>| {
+    let mut refusal = |rows: &[Row], depth: Asked<'_>| {
         let mut cache = decoder.new_cache();
         let mut segments = [Segment { cache: &mut cache, rows, logits: Logits::All }];
         decoder.forward(&mut work, &mut segments, depth).err().unwrap().to_string()
     };
     let row = |token, parent| Row { token, parent };
-    let whole = Depth::default();
+    let whole = Asked::default();
     assert_eq!(refusal(&[row(vocab, None)], whole), format!("token {vocab} is outside the vocabulary of {vocab}"));
     assert_eq!(refusal(&[row(1, None), row(1, Some(1))], whole), "parent 1 is not one of the tail's 1 rows");
     assert_eq!(refusal(&[], whole), "a forward pass needs at least one token");
     let long = vec![row(1, None); context + 1];
     assert_eq!(refusal(&long, whole), format!("{} positions are needed, but there is room for {context}", context + 1));
     assert!(refusal(&vec![row(1, None); 5000], whole).contains("the limit is 4096"));
-    assert!(refusal(&[row(1, None)], Depth { exit_after: Some(0), taps: &[] }).starts_with("0 layers were asked for"));
-    assert!(refusal(&[row(1, None)], Depth { exit_after: None, taps: &[9] }).starts_with("9 layers were asked for"));
+    assert!(
+        refusal(&[row(1, None)], Asked { exit_after: Some(0), ..Asked::default() })
+            .starts_with("0 layers were asked for")
+    );
+    assert!(refusal(&[row(1, None)], Asked { taps: &[9], ..Asked::default() }).starts_with("9 layers were asked for"));
 }
 
 #[test]
@@ -221,13 +224,13 @@ fn an_exit_equals_the_model_cut_there_and_taps_are_its_residual_stream() {
     let options = LoadOptions { layers: Some(3), ..options() };
     let cut = Decoder::load(&Checkpoint::open(path).unwrap(), &options).unwrap();
     let (mut work, rows) = (Workspace::new(2), Row::chain(&text(9, 5), 0));
-    let mut tap_of = |decoder: &Decoder, depth: Depth<'_>| {
+    let mut tap_of = |decoder: &Decoder, depth: Asked<'_>| {
         let mut cache = decoder.new_cache();
         let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
         let output = decoder.forward(&mut work, &mut segments, depth).unwrap();
         (output.logits(0, 0).to_vec(), output.tap(0, 0, 8).to_vec())
     };
-    let exit = tap_of(&whole, Depth { exit_after: Some(3), taps: &[2] });
-    assert_eq!(exit, tap_of(&cut, Depth { exit_after: None, taps: &[2] }));
-    assert_ne!(exit.0, tap_of(&whole, Depth { exit_after: None, taps: &[2] }).0);
+    let exit = tap_of(&whole, Asked { exit_after: Some(3), taps: &[2], ..Asked::default() });
+    assert_eq!(exit, tap_of(&cut, Asked { taps: &[2], ..Asked::default() }));
+    assert_ne!(exit.0, tap_of(&whole, Asked { taps: &[2], ..Asked::default() }).0);
 }

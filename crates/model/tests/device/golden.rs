@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use espalier_model::{
-    Arithmetic, Checkpoint, Decoder, Depth, DeviceKind, Golden, LoadOptions, Logits, Row, Segment, Workspace,
+    Arithmetic, Asked, Checkpoint, Decoder, DeviceKind, Golden, LoadOptions, Logits, Row, Segment, Workspace,
 };
 
 use crate::options;
@@ -26,7 +26,7 @@ fn logits(decoder: &Decoder, tokens: &[u32], together: usize) -> Vec<f32> {
     let run = |tokens: &[u32]| {
         let rows = Row::chain(tokens, cache.tail_len());
         let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
-        let output = decoder.forward(&mut work, &mut [segment], Depth::default()).unwrap();
+        let output = decoder.forward(&mut work, &mut [segment], Asked::default()).unwrap();
         (0..rows.len()).flat_map(|row| output.logits(0, row).to_vec()).collect::<Vec<f32>>()
     };
     tokens.chunks(together).flat_map(run).collect()
@@ -39,7 +39,7 @@ fn assert_golden(name: &str) {
     let taps: Vec<usize> = golden.taps.iter().map(|tap| tap.layers).collect();
     let rows = Row::chain(&golden.input_ids, 0);
     let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
-    let output = decoder.forward(&mut work, &mut [segment], Depth { exit_after: None, taps: &taps }).unwrap();
+    let output = decoder.forward(&mut work, &mut [segment], Asked { taps: &taps, ..Asked::default() }).unwrap();
     let all = |row: &dyn Fn(usize) -> Vec<f32>| (0..rows.len()).flat_map(row).collect::<Vec<f32>>();
     let logits = golden.logits.compare(&all(&|row| output.logits(0, row).to_vec())).unwrap();
     assert!(logits.agrees(), "{name}: {logits:?}");

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use espalier_gguf::{Gguf, GgufWriter, Metadata, NewTensor, TensorType, Value};
 use espalier_model::{
-    Arithmetic, Checkpoint, Decoder, Depth, GgufExport, LoadOptions, Logits, Row, Segment, Workspace,
+    Arithmetic, Asked, Checkpoint, Decoder, GgufExport, LoadOptions, Logits, Row, Segment, Workspace,
 };
 use tempfile::TempDir;
 
@@ -47,7 +47,7 @@ fn logits_in(arithmetic: Arithmetic, path: &Path) -> Vec<f32> {
     let (mut work, mut cache) = (Workspace::new(1), decoder.new_cache());
     let rows = Row::chain(&[1, 300, 511, 7, 7, 12], 0);
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::All }];
-    let output = decoder.forward(&mut work, &mut segments, Depth::default()).unwrap();
+    let output = decoder.forward(&mut work, &mut segments, Asked::default()).unwrap();
     (0..rows.len()).flat_map(|row| output.logits(0, row).to_vec()).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use espalier_model::{
-    Checkpoint, Decoder, Depth, DeviceKind, KvCache, LoadOptions, Logits, ModelConfig, ModelError, Row, Segment,
+    Asked, Checkpoint, Decoder, DeviceKind, KvCache, LoadOptions, Logits, ModelConfig, ModelError, Row, Segment,
     Workspace,
 };
 
@@ -32,7 +32,7 @@ fn tokens() -> Vec<u32> {
 fn forward(decoder: &Decoder, cache: &mut KvCache, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
     let (mut work, rows) = (Workspace::new(1), Row::chain(tokens, 0));
     let segment = Segment { cache, rows: &rows, logits: Logits::All };
-    let output = decoder.forward(&mut work, &mut [segment], Depth::default())?;
+    let output = decoder.forward(&mut work, &mut [segment], Asked::default())?;
     Ok((0..rows.len()).flat_map(|row| output.logits(0, row).to_vec()).collect())
 }
 
@@ -103,7 +103,7 @@ fn a_rank_that_fails_ends_the_pass_and_the_model_with_a_sentence() {
         // Nothing is asked for but that they are stored.
         let (mut work, rows) = (Workspace::new(1), Row::chain(&[1, 2], 0));
         let segment = Segment { cache: &mut elsewhere, rows: &rows, logits: Logits::None };
-        let fault = shared.forward(&mut work, &mut [segment], Depth::default()).err().unwrap();
+        let fault = shared.forward(&mut work, &mut [segment], Asked::default()).err().unwrap();
         assert!(fault.is_fatal());
         let sentence = "a cache has its keys and values on another device than the model";
         let (before, after) = (format!(" of {ranks} on device candle failed: "), fault.to_string());

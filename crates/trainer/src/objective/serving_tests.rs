@@ -8,7 +8,7 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use espalier_model::{
-    Checkpoint, Decoder, Depth, DraftModel, KvCache, LoadOptions, Logits, Predictor, Row, Segment, States, Workspace,
+    Asked, Checkpoint, Decoder, DraftModel, KvCache, LoadOptions, Logits, Predictor, Row, Segment, States, Workspace,
 };
 use espalier_speculation::arg_max;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn hidden_states(target: &Path, text: &[u32], tapped: usize) -> Vec<f32> {
     let decoder = Decoder::load(&Checkpoint::open(target).unwrap(), &LoadOptions::default()).unwrap();
     let (mut work, mut cache, rows) = (Workspace::new(1), decoder.new_cache(), Row::chain(text, 0));
     let mut segments = [Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) }];
-    let output = decoder.forward(&mut work, &mut segments, Depth { exit_after: None, taps: &[tapped] }).unwrap();
+    let output = decoder.forward(&mut work, &mut segments, Asked { taps: &[tapped], ..Asked::default() }).unwrap();
     (0..text.len()).flat_map(|row| output.tap(0, 0, row).to_vec()).collect()
 }
 

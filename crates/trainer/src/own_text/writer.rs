@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use espalier_model::{Decoder, Depth, KvCache, Logits, ModelError, Row, Segment, Workspace};
+use espalier_model::{Asked, Decoder, KvCache, Logits, ModelError, Row, Segment, Workspace};
 use espalier_speculation::{Sampler, Sampling, Token};
 
 use super::prompts::Prompts;
@@ -133,7 +133,7 @@ impl Task<'_> {
         let rows = share_rows(drafts);
         let segments = drafts.iter_mut().zip(&rows).map(|(draft, rows)| draft.segment(rows));
         let mut segments: Vec<Segment<'_>> = segments.collect();
-        let output = self.decoder.forward(work, &mut segments, Depth::default())?;
+        let output = self.decoder.forward(work, &mut segments, Asked::default())?;
         for (segment, (draft, rows)) in drafts.iter_mut().zip(&rows).enumerate() {
             draft.has_read(rows.len())?;
             if draft.unread.is_empty() {
