@@ -52,6 +52,11 @@ impl Sampler {
         sampling.decide(shape(sampling, history, row, logits, path), position)
     }
 
+    /// Whether decisions, and guesses at them, need nothing of logits but the best: see [`crate::Best`].
+    pub fn needs_best_alone(&self) -> bool {
+        self.sampling.is_greedy() && self.sampling.shaping().is_none()
+    }
+
     /// The drafter's `k` best guesses at what the target will [`decide`](Self::decide) after `path`, given the draft's
     /// `logits` there, which are shaped as the target's are.
     ///
@@ -167,6 +172,15 @@ mod tests {
         let mut sampler = Sampler::new(Sampling::greedy(), &[1], &[2]);
         assert_eq!(sampler.decide(&[0.0, 1.0], &[1, 1]), Ok(1));
         assert!(sampler.row.is_empty());
+    }
+
+    #[test]
+    fn the_best_alone_are_enough_where_greedy_and_nothing_is_shaped() {
+        let needs = |sampling: Sampling| Sampler::new(sampling, &[1], &[]).needs_best_alone();
+        let shaping = Shaping::new(Penalties { presence: 2.0, ..Penalties::NONE }, []).unwrap();
+        assert!(needs(Sampling::greedy()));
+        assert!(!needs(Sampling::greedy().with_shaping(shaping)));
+        assert!(!needs(Sampling::new(0.5, 0, 1.0, 7).unwrap()));
     }
 
     #[test]

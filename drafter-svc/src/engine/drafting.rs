@@ -6,7 +6,7 @@ mod tree_rows;
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_model::{DraftModel, KvCache, Logits, Predictor, Row};
+use espalier_model::{BestOf, DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, SequenceSpec, Tap};
 use espalier_round::Proposed;
 use espalier_speculation::{
@@ -125,7 +125,12 @@ impl Drafting {
     pub(crate) fn next(&self) -> Option<Step> {
         let step = match self.grower.frontier()? {
             [0] => self.first_level(),
-            frontier => Step::of_rows(frontier.iter().filter_map(|&id| self.row(id)).collect(), Logits::All),
+            frontier => Step {
+                states: None,
+                rows: frontier.iter().filter_map(|&id| self.row(id)).collect(),
+                logits: Logits::All,
+                best: self.best(),
+            },
         };
         (self.cache.room() >= step.len()).then_some(step)
     }
@@ -139,7 +144,13 @@ impl Drafting {
             tokens if tokens.len() <= PREFILL_ROWS_MAX => (Row::chain(tokens, 0), Logits::Last(1)),
             tokens => (Row::chain(&tokens[..PREFILL_ROWS_MAX], 0), Logits::None),
         };
-        Step { states, rows, logits }
+        Step { states, rows, logits, best: self.best() }
+    }
+
+    /// The best tokens of a row, where candidates are made of these alone.
+    fn best(&self) -> Option<BestOf> {
+        let enough = self.text.sampler.needs_best_alone() && !self.exits.are_several();
+        enough.then(|| BestOf { count: self.grower.width(), vocab: self.vocab })
     }
 
     /// The cache that `states` go to, and the tokens of their positions.
@@ -177,7 +188,10 @@ impl Drafting {
 
     fn extend(&mut self, frontier: &[usize], answers: &Answers<'_>) -> Result<(), SequenceError> {
         let candidates = frontier.iter().enumerate().map(|(i, &id)| {
-            let children = self.children(id, &answers.logits(i)[..self.vocab])?;
+            let children = match answers.best(i) {
+                Some(best) => best?.candidates(self.grower.width()),
+                None => self.children(id, &answers.logits(i)[..self.vocab])?,
+            };
             match &self.prediction {
                 Some(prediction) => prediction.of(children, self.depth(id) + 1, answers.state(i)),
                 None => Ok(children),

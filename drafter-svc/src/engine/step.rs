@@ -1,7 +1,8 @@
 //! One pass of a sequence through the draft model: what is run, and what came of it.
 
-use espalier_model::{Logits, Output, Row};
+use espalier_model::{BestOf, Logits, Output, Row};
 use espalier_proto::HiddenStates;
+use espalier_speculation::{Best, LogitsError};
 
 /// Most positions of a first level that is a level's cost: more read a prompt, or what was committed while nothing was
 /// drafted.
@@ -15,14 +16,11 @@ pub(crate) struct Step {
     pub(crate) rows: Vec<Row>,
     /// Which of them want logits.
     pub(crate) logits: Logits,
+    /// The best tokens of each row that wants logits, if they are enough.
+    pub(crate) best: Option<BestOf>,
 }
 
 impl Step {
-    /// Rows to run.
-    pub(super) fn of_rows(rows: Vec<Row>, logits: Logits) -> Self {
-        Self { states: None, rows, logits }
-    }
-
     /// Positions that it adds to the cache.
     pub(crate) fn len(&self) -> usize {
         self.rows.len() + self.states.as_ref().map_or(0, HiddenStates::rows)
@@ -59,6 +57,11 @@ impl Answers<'_> {
     /// The logits of the `answer`-th row that wanted some.
     pub(super) fn logits(&self, answer: usize) -> &[f32] {
         self.output.map_or(&[], |output| output.logits(self.segment, answer))
+    }
+
+    /// The best tokens of the same row, if they were told in place of its logits.
+    pub(super) fn best(&self, answer: usize) -> Option<Result<&Best, LogitsError>> {
+        self.output?.best(self.segment, answer)
     }
 
     /// The residual stream where that row left the model. Only passes in which a sequence predicts record it.

@@ -186,19 +186,22 @@ impl<'a> Turns<'a> {
     /// Runs the rows of all steps that have some; nothing if none has.
     fn forward(&mut self, running: &mut [(GrowRequest, Step)]) -> Result<Option<Output<'_>>, ModelError> {
         let (mut segments, mut exits) = (Vec::with_capacity(running.len()), Vec::with_capacity(running.len()));
+        let mut best = Vec::with_capacity(running.len());
         let predicts = running.iter().any(|(request, _)| request.drafting.predicts());
         for (request, step) in running.iter_mut().filter(|(_, step)| !step.rows.is_empty()) {
             let Drafting { cache, exits: of_request, .. } = &mut *request.drafting;
             segments.push(Segment { cache, rows: &step.rows, logits: step.logits });
             exits.push(&*of_request);
+            best.push(step.best);
         }
         if segments.is_empty() {
             return Ok(None);
         }
         self.passes.add(segments.iter().map(|segment| segment.rows.len()).sum(), segments.len());
         // Where nothing is asked before the last layer, and no state of it is, nothing is computed for the asking either.
+        let asked = Asked { best: &best, ..Asked::default() };
         if !predicts && !exits.iter().any(|exits| exits.are_several()) {
-            return self.model.decoder().forward(&mut self.work, &mut segments, Asked::default()).map(Some);
+            return self.model.decoder().forward(&mut self.work, &mut segments, asked).map(Some);
         }
         let goes_on = |at: AtExit<'_>| exits[at.segment].goes_on(at.exit, at.logits);
         self.model.forward(&mut self.work, &mut segments, goes_on).map(Some)

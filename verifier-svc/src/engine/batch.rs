@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use espalier_model::{Asked, Decoder, Logits, ModelError, Output, Row, Segment, Workspace};
+use espalier_model::{Asked, BestOf, Decoder, Logits, ModelError, Output, Row, Segment, Workspace};
 use espalier_proto::RoundCounts;
 use espalier_speculation::{PassLoad, Token};
 use tokio::time::Instant;
@@ -188,11 +188,12 @@ fn forward<'w>(
     running: &mut [(Key, &mut Sequence, Plan)],
     taps: &[usize],
 ) -> Result<Output<'w>, ModelError> {
+    let best: Vec<Option<BestOf>> = running.iter().map(|(_, sequence, _)| sequence.best()).collect();
     let mut segments: Vec<Segment<'_>> = running
         .iter_mut()
         .map(|(_, sequence, plan)| Segment { cache: sequence.cache(), rows: &plan.rows, logits: plan.logits() })
         .collect();
-    decoder.forward(work, &mut segments, Asked { taps, ..Asked::default() })
+    decoder.forward(work, &mut segments, Asked { taps, best: &best, ..Asked::default() })
 }
 
 /// Uses what the pass found for one sequence; `true` if the sequence ended.

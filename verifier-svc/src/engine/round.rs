@@ -5,7 +5,9 @@ use std::time::Duration;
 use espalier_model::Output;
 use espalier_proto::Credit;
 use espalier_service_kit::Present;
-use espalier_speculation::{Acceptance, CandidateTree, DrawnTree, FinishReason, Logprobs, PassLoad, Token, Tree};
+use espalier_speculation::{
+    Acceptance, Best, CandidateTree, DrawnTree, FinishReason, LogitsError, Logprobs, PassLoad, Token, Tree,
+};
 use tokio::time::Instant;
 
 /// What a pass found for the rows of one sequence.
@@ -20,6 +22,11 @@ impl<'a> Found<'a> {
     /// The logits of a node of the tree, or of its root.
     pub(super) fn logits(&self, node: usize) -> &'a [f32] {
         self.output.logits(self.segment, node)
+    }
+
+    /// The target's decision at a node, if that was told in place of logits.
+    pub(super) fn decision(&self, node: usize) -> Option<Result<Token, LogitsError>> {
+        Some(self.output.best(self.segment, node)?.map(Best::arg_max))
     }
 
     /// The hidden state of a row, if it is wanted.

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_model::{BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
+use espalier_model::{BestOf, BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
 use espalier_proto::{
     Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, VerifierEvent,
 };
-use espalier_speculation::{AcceptError, CandidateTree, Committed, LogitsError, Logprobs, Sampler, Token, commit};
+use espalier_speculation::{
+    AcceptError, CandidateTree, Committed, LogitsError, Logprobs, Sampler, Token, commit, walk,
+};
 use tokio::time::Instant;
 
 use super::command::{Command, Key, Loaded, Opening, Replies, Reply, Submitted};
@@ -159,6 +161,8 @@ pub(super) struct Sequence {
     stops: Vec<Token>,
     remaining: usize,
     context: usize,
+    /// Tokens of the target's matrix.
+    vocab: usize,
     tapped: Option<Tapped>,
     /// What was submitted and is not answered; the first of it may be credit of which some is used up.
     submitted: VecDeque<Submitted>,
@@ -200,6 +204,7 @@ impl Sequence {
             stops: [&model.eos[..], &spec.stop_tokens].concat(),
             remaining: spec.max_tokens,
             context: model.context,
+            vocab: model.vocab,
             tapped,
             submitted: VecDeque::new(),
             answered: Instant::now(),
@@ -280,6 +285,12 @@ impl Sequence {
         self.tapped.as_ref().map(|tapped| tapped.layer)
     }
 
+    /// The best tokens of each row, where they are all that it needs: the target's decisions.
+    pub(super) fn best(&self) -> Option<BestOf> {
+        let decides = self.sampler.needs_best_alone() && self.logprobs.is_none();
+        decides.then_some(BestOf { count: 1, vocab: self.vocab })
+    }
+
     /// Takes note of committed rows, if their hidden states are wanted.
     pub(super) fn keep_states(&mut self, rows: &[usize], found: &Found<'_>) {
         let root = self.root();
@@ -306,7 +317,14 @@ impl Sequence {
         read: usize,
         found: &Found<'_>,
     ) -> Result<Decision, VerifierError> {
-        let walk = tree.accept(&mut self.sampler, |node| found.logits(node))?;
+        // Where the root's is told, those of all nodes are.
+        let walk = match found.decision(0) {
+            Some(_) => {
+                let decide = |node| found.decision(node).unwrap_or(Err(LogitsError::Empty));
+                walk(tree.tree(), decide).map_err(AcceptError::from)?
+            }
+            None => tree.accept(&mut self.sampler, |node| found.logits(node))?,
+        };
         let Committed { tokens, accepted, finish } = commit(tree.tree(), &walk, &self.stops, self.remaining);
         // The last committed token is the next root, on which nothing has run yet.
         let run: Vec<usize> = [0].into_iter().chain(walk.path.iter().copied()).take(tokens.len()).collect();

@@ -6,6 +6,9 @@ use espalier_speculation::{Best, BestOfPart, LogitsError, Token};
 /// No token: what is told of a row where there is none. Tokens are told as f32, which holds all integers up to this one.
 pub(super) const NO_TOKEN: f32 = 16_777_216.0;
 
+/// The most tokens that are looked for, one after the other: beyond that all logits are told sooner.
+pub(super) const BEST_MAX: usize = 64;
+
 /// The least score that weighs anything: what is far below the best adds less than f32 can tell.
 const LEAST_SCORE: f64 = -80.0;
 

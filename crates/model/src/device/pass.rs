@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::best::{BestOfRows, NO_TOKEN};
+use super::best::{BEST_MAX, BestOfRows, NO_TOKEN};
 use super::placement::Placement;
 use super::ranks::{AtWork, Ranks, Step};
 use crate::error::Result;
@@ -98,8 +98,8 @@ impl Pass for DevicePass<'_> {
 
     fn answer(&mut self, answers: &[Answer]) -> Result<()> {
         let vocab = self.info.config.vocab;
-        // What cannot be told in f32 is told whole.
-        let best = |answer: &Answer| answer.best.filter(|_| vocab < NO_TOKEN as usize);
+        // Tokens of larger vocabularies cannot be told in f32.
+        let best = |answer: &Answer| answer.best.filter(|best| best.count <= BEST_MAX && vocab < NO_TOKEN as usize);
         if !answers.is_empty() {
             self.ranks.tell(&Step::Head)?;
         }
@@ -113,7 +113,7 @@ impl Pass for DevicePass<'_> {
             places.push(place);
             wanted.rows.push(row);
             wanted.vocabs.push(counted.min(vocab));
-            wanted.count = wanted.count.max(count.min(vocab));
+            wanted.count = wanted.count.max(count);
         }
         self.best(wanted, &places)
     }

@@ -45,7 +45,7 @@ impl CustomOp2 for WideSums {
         weight: &CudaStorage,
         weight_layout: &Layout,
     ) -> Result<(CudaStorage, Shape)> {
-        on_gpu::product((x, x_layout), (weight, weight_layout))
+        on_gpu::product(x, x_layout, weight, weight_layout)
     }
 
     #[cfg(not(feature = "cuda"))]
@@ -66,8 +66,10 @@ mod on_gpu {
     /// cuBLAS's product. It reads and writes columns first, where a matrix (a, b) of ours is one of (b, a): so what it is
     /// asked for is the weight times the rows.
     pub(super) fn product(
-        (x, x_layout): (&CudaStorage, &Layout),
-        (weight, weight_layout): (&CudaStorage, &Layout),
+        x: &CudaStorage,
+        x_layout: &Layout,
+        weight: &CudaStorage,
+        weight_layout: &Layout,
     ) -> Result<(CudaStorage, Shape)> {
         let ((rows, inputs), (outputs, _)) = (x_layout.shape().dims2()?, weight_layout.shape().dims2()?);
         let (Some(x_at), Some(weight_at)) = (x_layout.contiguous_offsets(), weight_layout.contiguous_offsets()) else {
