@@ -54,6 +54,10 @@ peers *args:
 cuda-build *args:
     deploy/cuda/build "$@"
 
+# Checks the code that only GPUs run, without a GPU or CUDA's compiler: a minute.
+cuda-typecheck:
+    deploy/cuda/typecheck
+
 # Checks what `just cuda-build` made on a GPU and measures it, or on the processor with `candle`: 8 minutes at most.
 gpu-check device="cuda" report="target/gpu-check.md":
     deploy/cuda/check {{ device }} {{ report }}
