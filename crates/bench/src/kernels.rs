@@ -102,13 +102,13 @@ struct PassTime {
 pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchError> {
     let subjects = subjects(system, args)?;
     for subject in &subjects {
-        subject.ways(system, &args.arithmetics).iter().try_for_each(|way| subject.check_memory(way))?;
+        subject.ways(system, &args.arithmetics)?.iter().try_for_each(|way| subject.check_memory(way))?;
     }
     let mut work = Workspace::new(system.threads());
     let machine = Machine::of(&mut work);
     print_machine(&machine, args.json);
     for subject in &subjects {
-        let ways = subject.ways(system, &args.arithmetics);
+        let ways = subject.ways(system, &args.arithmetics)?;
         let at_once = if subject.fits_in_all(&ways)? { ways.len() } else { 1 };
         for ways in ways.chunks(at_once.max(1)) {
             let measured = measure(subject, ways, &mut work, &machine)?;

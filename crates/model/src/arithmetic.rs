@@ -24,6 +24,9 @@ impl Arithmetic {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::F32, Self::Bf16, Self::Bf16Dot, Self::Int8, Self::Int8Q4];
 
+    /// Those that devices other than the processor compute in.
+    pub const ON_DEVICES: [Self; 2] = [Self::F32, Self::Bf16];
+
     /// Their names, for messages.
     pub const KNOWN: &str = "f32, bf16, bf16-dot, int8 and int8-q4";
 

@@ -67,11 +67,22 @@ impl Subject {
     /// All ways to hold and multiply it where the system has its targets, in these arithmetics as far as there are such
     /// there. That bf16 can be held as f32 too says something of the kernels and not of large models, which nobody holds
     /// so.
-    pub(super) fn ways(&self, system: &SystemArgs, arithmetics: &[Arithmetic]) -> Vec<Way> {
+    ///
+    /// # Errors
+    /// There is none there.
+    pub(super) fn ways(&self, system: &SystemArgs, arithmetics: &[Arithmetic]) -> Result<Vec<Way>, ModelError> {
         let place = LoadOptions { device: system.device, ranks: system.tensor_parallel, ..LoadOptions::default() };
         if system.device != DeviceKind::Cpu {
-            let weights = format!("in f32, in f32 arithmetic on {}", system.device);
-            return vec![Way { weights, options: place }];
+            let on_device = |arithmetic: &&Arithmetic| Arithmetic::ON_DEVICES.contains(arithmetic);
+            let way = |&arithmetic: &Arithmetic| Way {
+                weights: format!("in {arithmetic}, in {arithmetic} arithmetic on {}", system.device),
+                options: LoadOptions { arithmetic, ..place },
+            };
+            let ways: Vec<Way> = arithmetics.iter().filter(on_device).map(way).collect();
+            return match arithmetics {
+                [arithmetic, ..] if ways.is_empty() => Err(ModelError::NotOnDevices { arithmetic: *arithmetic }),
+                _ => Ok(ways),
+            };
         }
         let ways = |&arithmetic: &Arithmetic| {
             let stored = Way::of(LoadOptions { arithmetic, ..place });
@@ -82,7 +93,7 @@ impl Subject {
             };
             [Some(stored), widened.then(wide)]
         };
-        arithmetics.iter().flat_map(ways).flatten().collect()
+        Ok(arithmetics.iter().flat_map(ways).flatten().collect())
     }
 
     /// Refuses a model of random weights that this machine has no memory for. A device refuses for itself.
@@ -95,8 +106,11 @@ impl Subject {
         Need { shape, arithmetic: way.options.arithmetic, needed }.check(Bytes::available())
     }
 
-    /// Whether there is memory for it in all these ways at once.
+    /// Whether there is memory for it in all these ways at once. How much a GPU has it tells when it has too little.
     pub(super) fn fits_in_all(&self, ways: &[Way]) -> Result<bool, BenchError> {
+        if ways.iter().any(|way| matches!(way.options.device, DeviceKind::Cuda(_))) {
+            return Ok(false);
+        }
         let of_way = |way: &Way| Decoder::memory(self.config(), &way.options);
         let needed = ways.iter().map(of_way).sum::<Result<usize, _>>()?.saturating_add(BESIDE_BYTES);
         Ok(Bytes::available().is_none_or(|available| Bytes(needed) <= available))
