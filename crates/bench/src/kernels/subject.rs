@@ -181,16 +181,19 @@ mod tests {
     fn on_a_device_it_is_measured_in_what_that_has() {
         let shape = Subject::random("qwen-0.5b".parse().unwrap()).unwrap();
         let system = SystemArgs { device: DeviceKind::Candle, ..SystemArgs::default() };
-        let ways = shape.ways(&system, &Arithmetic::ALL);
+        let ways = shape.ways(&system, &Arithmetic::ALL).unwrap();
         let found: Vec<_> = ways.iter().map(|way| (way.weights.as_str(), way.options.device)).collect();
-        assert_eq!(found, [("in f32, in f32 arithmetic on candle", DeviceKind::Candle)]);
+        let expected = ["in f32, in f32 arithmetic on candle", "in bf16, in bf16 arithmetic on candle"];
+        assert_eq!(found, expected.map(|weights| (weights, DeviceKind::Candle)));
+        let refusal = shape.ways(&system, &[Arithmetic::Int8]).err().unwrap().to_string();
+        assert!(refusal.starts_with("int8 is computed by the processor alone"), "{refusal}");
     }
 
     #[test]
     fn a_shape_is_measured_in_every_arithmetic_that_is_asked_for() {
         let shape = Subject::random("qwen-7b".parse().unwrap()).unwrap();
         let system = SystemArgs::default();
-        let ways = |arithmetics: &[Arithmetic]| shape.ways(&system, arithmetics).len();
+        let ways = |arithmetics: &[Arithmetic]| shape.ways(&system, arithmetics).unwrap().len();
         assert_eq!((ways(&Arithmetic::ALL), ways(&[Arithmetic::Int8])), (Arithmetic::ALL.len(), 1));
         let way = Way::of(LoadOptions::default());
         let parameters = shape.config().parameters();
