@@ -6,7 +6,9 @@ use std::time::Duration;
 use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::{ConnectError, DeadlineError, FreeMemoryUnknown, ServeError};
-use espalier_speculation::{CandidateError, DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy};
+use espalier_speculation::{
+    CandidateError, DrawError, ExitError, GrowError, LogitsError, PolicyError, PruningPolicy, Token,
+};
 use espalier_text::TextError;
 
 /// A predictor cannot be used.
@@ -90,6 +92,14 @@ pub enum DrafterError {
     /// The server failed.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The model cannot be used any more.
+    #[error("drafter `{drafter}` was lost: {fault}")]
+    Engine {
+        /// The drafter.
+        drafter: String,
+        /// Why.
+        fault: String,
+    },
 }
 
 /// What can fail while a sequence is served.
@@ -127,6 +137,10 @@ pub(crate) enum SequenceError {
     OtherTarget { drafter: String, made_for: String, expected: String, target: String, found: String },
     #[error("the outcome of round {round} came with other hidden states than expected: {fault}")]
     States { round: u64, fault: WireError },
+    #[error("token {token} is beyond the {vocab} tokens of the drafter")]
+    Token { token: Token, vocab: usize },
+    #[error("a draft level failed: {fault}")]
+    Level { fault: String },
     #[error("the engine has stopped")]
     Stopped,
 }
@@ -147,9 +161,14 @@ impl From<SequenceError> for Fault {
             E::States { .. } => (Party::Verifier, FaultKind::Internal),
             E::Full { .. } | E::Memory(PoolFault::Full { .. }) => (Party::Drafter, FaultKind::Overloaded),
             E::Stopped => (Party::Drafter, FaultKind::Gone),
-            E::Model(_) | E::Logits(_) | E::Candidates(_) | E::Grow(_) | E::Draw(_) | E::Memory(PoolFault::Device) => {
-                (Party::Drafter, FaultKind::Internal)
-            }
+            E::Token { .. }
+            | E::Level { .. }
+            | E::Model(_)
+            | E::Logits(_)
+            | E::Candidates(_)
+            | E::Grow(_)
+            | E::Draw(_)
+            | E::Memory(PoolFault::Device) => (Party::Drafter, FaultKind::Internal),
         };
         let fault = Self::new(party, kind, &error);
         match kind {

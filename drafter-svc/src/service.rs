@@ -57,13 +57,26 @@ struct Inner {
 /// Serves until `shutdown` is ready, then drains.
 ///
 /// # Errors
-/// [`DrafterError::Serve`] when the transport fails.
+/// [`DrafterError::Serve`] when the transport fails, [`DrafterError::Engine`] when the engine stops by itself.
 pub async fn serve(
     drafter: Drafter,
     bound: Bound,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), DrafterError> {
-    Ok(bound.serve(DrafterServer::new(drafter), FILE_DESCRIPTOR_SET, shutdown).await?)
+    let stop = {
+        let drafter = drafter.clone();
+        async move {
+            tokio::select! {
+                () = shutdown => {}
+                () = drafter.0.engine.stopped() => {}
+            }
+        }
+    };
+    bound.serve(DrafterServer::new(drafter.clone()), FILE_DESCRIPTOR_SET, stop).await?;
+    match drafter.0.engine.fault() {
+        Some(fault) => Err(DrafterError::Engine { drafter: drafter.0.card.name.clone(), fault }),
+        None => Ok(()),
+    }
 }
 
 impl Drafter {

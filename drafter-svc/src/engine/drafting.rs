@@ -159,6 +159,16 @@ impl Drafting {
         (&mut self.cache, tokens)
     }
 
+    /// Refuses a step with tokens that are not among the `vocab` of the model's matrix: a target may have more.
+    pub(crate) fn check(&mut self, step: &Step, vocab: usize) -> Result<(), SequenceError> {
+        let beside = step.states.as_ref().map_or(&[][..], |states| self.known_by(states).1);
+        let tokens = step.rows.iter().map(|row| row.token).chain(beside.iter().copied());
+        match tokens.into_iter().find(|&token| token as usize >= vocab) {
+            Some(token) => Err(SequenceError::Token { token, vocab }),
+            None => Ok(()),
+        }
+    }
+
     /// The row of draft node `id`.
     fn row(&self, id: usize) -> Option<Row> {
         let node = self.grower.node(id)?;

@@ -3,7 +3,7 @@
 //! Every turn it takes the requests that wait, runs one level of as many of them as a pass takes, and sends home those that
 //! are grown. A request whose caller is gone is dropped before compute is spent on it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Instant;
 
@@ -39,6 +39,8 @@ pub(super) struct GrowRequest {
 pub(crate) struct Engine {
     requests: mpsc::Sender<GrowRequest>,
     counts: Counts,
+    /// Why the model was lost, if it was.
+    lost: Arc<OnceLock<String>>,
 }
 
 /// A sequence's way to the engine, with its slot.
@@ -55,9 +57,28 @@ impl Engine {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         let counts = Counts::default();
         let passes = Arc::clone(&counts.passes);
-        let body = move || Turns::new(&model, work, passes).run(queue);
+        let lost = Arc::new(OnceLock::new());
+        let of_thread = Arc::clone(&lost);
+        let body = move || {
+            let mut queue = queue;
+            if let Err(fault) = Turns::new(&model, work, passes).run(&mut queue) {
+                // Nobody else writes it, and it is there before the queue is gone.
+                let _ = of_thread.set(fault);
+            }
+        };
         thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
-        Ok(Self { requests: sender, counts })
+        Ok(Self { requests: sender, counts, lost })
+    }
+
+    /// Why the thread has ended, if it has.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let unknown = || "its thread has ended".to_owned();
+        self.requests.is_closed().then(|| self.lost.get().cloned().unwrap_or_else(unknown))
+    }
+
+    /// Ready when the thread has ended.
+    pub(crate) async fn stopped(&self) {
+        self.requests.closed().await;
     }
 
     /// What was done so far, and what is going on.
@@ -97,17 +118,23 @@ struct Turns<'a> {
     passes: Arc<PassCounters>,
     /// Requests and what each is to run next; the one that waits longest comes first.
     ready: Vec<(GrowRequest, Step)>,
+    /// Why the model cannot be used any more, if it cannot.
+    lost: Option<String>,
 }
 
 impl<'a> Turns<'a> {
     fn new(model: &'a DraftModel, work: Workspace, passes: Arc<PassCounters>) -> Self {
-        Self { model, work, shares: RowShares::default(), passes, ready: Vec::new() }
+        Self { model, work, shares: RowShares::default(), passes, ready: Vec::new(), lost: None }
     }
 
-    fn run(mut self, mut queue: mpsc::Receiver<GrowRequest>) {
+    /// Takes turns until nobody can ask for anything any more.
+    ///
+    /// # Errors
+    /// The model cannot be used any more, for the reason given.
+    fn run(mut self, queue: &mut mpsc::Receiver<GrowRequest>) -> Result<(), String> {
         loop {
             if self.ready.is_empty() {
-                let Some(request) = queue.blocking_recv() else { return };
+                let Some(request) = queue.blocking_recv() else { return Ok(()) };
                 self.take(request);
             }
             for _ in 0..queue.len() {
@@ -116,15 +143,21 @@ impl<'a> Turns<'a> {
                 }
             }
             self.turn();
+            if let Some(fault) = self.lost.take() {
+                return Err(fault);
+            }
         }
     }
 
-    /// Takes a request in, or sends it home if its tree is grown.
-    fn take(&mut self, request: GrowRequest) {
-        match request.drafting.next() {
-            Some(step) => self.ready.push((request, step)),
+    /// Takes a request in, or sends it home if its tree is grown or the model cannot run it.
+    fn take(&mut self, mut request: GrowRequest) {
+        let Some(step) = request.drafting.next() else {
             // A caller that has just gone does not want it.
-            None => drop(request.home.send(Ok(request.drafting))),
+            return drop(request.home.send(Ok(request.drafting)));
+        };
+        match request.drafting.check(&step, self.model.decoder().config().vocab) {
+            Ok(()) => self.ready.push((request, step)),
+            Err(error) => drop(request.home.send(Err(error))),
         }
     }
 
@@ -152,6 +185,11 @@ impl<'a> Turns<'a> {
             Ok(output) => output,
             Err(error) => {
                 tracing::error!(%error, "a draft level failed");
+                let fault = error.to_string();
+                self.lost = error.is_fatal().then(|| fault.clone());
+                for (request, _) in running {
+                    drop(request.home.send(Err(SequenceError::Level { fault: fault.clone() })));
+                }
                 return Vec::new();
             }
         };

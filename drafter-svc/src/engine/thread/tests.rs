@@ -5,12 +5,15 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use espalier_model::{DeviceKind, DraftFolder, LoadOptions};
 use espalier_proto::HiddenStates;
 use espalier_speculation::{Limits, Token};
 
 use super::*;
 use crate::engine::share::PASS_ROWS;
-use crate::engine::testing::{Bench, independent, outcome, text};
+use crate::engine::testing::{Bench, independent, outcome, target, text};
+use crate::slots::Slots;
+use crate::target_shares::TargetShares;
 
 /// Eight rows a level.
 const POLICY: &str = "eagle2,total=24,depth=4,k=8";
@@ -124,6 +127,55 @@ fn targets_draft_as_their_weights_are_and_each_of_their_sequences_comes_on() {
     for rounds in [heavy, light] {
         assert!(rounds.iter().max().unwrap() - rounds.iter().min().unwrap() <= 1, "{rounds:?}");
     }
+}
+
+#[test]
+fn a_token_that_the_drafter_does_not_have_fails_its_own_sequence_alone() {
+    let bench = Bench::new(independent(), None);
+    let vocab = bench.model.decoder().config().vocab;
+    let mut turns = Turns::new(&bench.model, Workspace::new(1), Arc::default());
+    let known = text(20);
+    let foreign = [&known[..], &[vocab as Token]].concat();
+    let mut others = begin(&mut turns, &share("a", 1), bench.sequence_under(POLICY, &known));
+    let mut own = begin(&mut turns, &share("a", 1), bench.sequence_under(POLICY, &foreign));
+    while turns.turn() > 0 {}
+    let refusal = own.try_recv().unwrap().err().unwrap().to_string();
+    assert_eq!(refusal, format!("token {vocab} is beyond the {vocab} tokens of the drafter"));
+    assert!(others.try_recv().unwrap().is_ok());
+}
+
+#[test]
+fn who_shares_a_level_that_fails_is_told_why() {
+    let bench = Bench::new(independent(), None);
+    let mut turns = Turns::new(&bench.model, Workspace::new(1), Arc::default());
+    let mut elsewhere = bench.sequence_under(POLICY, &text(20));
+    // It cannot reach keys and values on another device.
+    let on_device = LoadOptions { device: DeviceKind::Candle, ..LoadOptions::default() };
+    let folders = DraftFolder { dir: &target(), target: None };
+    elsewhere.cache = DraftModel::open_with_progress(folders, &on_device, |_, _| {}).unwrap().decoder().new_cache();
+    let mut grown = begin(&mut turns, &share("a", 1), elsewhere);
+    turns.turn();
+    let refusal = grown.try_recv().unwrap().err().unwrap().to_string();
+    assert_eq!(refusal, "a draft level failed: a cache has its keys and values on another device than the model");
+}
+
+#[tokio::test]
+async fn an_engine_that_lost_its_model_says_why_and_stops() {
+    let on_device = LoadOptions { device: DeviceKind::Candle, ..LoadOptions::default() };
+    let folders = DraftFolder { dir: &target(), target: None };
+    let model = Arc::new(DraftModel::open_with_progress(folders, &on_device, |_, _| {}).unwrap());
+    let bench = Bench::new(independent(), None);
+    let engine = Engine::start(model, Workspace::new(1)).unwrap();
+    assert_eq!(engine.fault(), None);
+    let slot = Slots::new(1, TargetShares::default()).admit("qwen3").unwrap();
+    let mut drafting = bench.sequence_under(POLICY, &text(20));
+    drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
+    let fault = engine.sequence(slot).grow(drafting).await.err().unwrap();
+    engine.stopped().await;
+    let sentence =
+        "rank 0 of 1 on device candle failed: a cache has its keys and values on another device than the model";
+    assert_eq!(engine.fault().unwrap(), sentence);
+    assert_eq!(fault.to_string(), format!("a draft level failed: {sentence}"));
 }
 
 #[test]
