@@ -43,7 +43,8 @@ pub(crate) struct Engine {
 impl Engine {
     /// Starts the thread; it ends when the engine and all handles are gone.
     pub(crate) fn start(model: Loaded, sequences_max: usize) -> io::Result<Self> {
-        let (commands, queue) = mpsc::channel(sequences_max * COMMANDS_PER_SEQUENCE);
+        // Each sequence may be taken over while it is open.
+        let (commands, queue) = mpsc::channel(2 * sequences_max * COMMANDS_PER_SEQUENCE);
         let counts = model.counts.clone();
         let lost = Arc::new(OnceLock::new());
         thread::start(model, queue, lost.clone())?;
@@ -53,7 +54,7 @@ impl Engine {
     /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
     /// which has room for [`REPLIES_MAX`]; the first says that it is open.
     pub(crate) fn open(&self, open: Open, replies: Replies) -> Result<SequenceHandle, VerifierError> {
-        let slot = self.admission.admit()?;
+        let slot = self.admission.admit(&open.sequence.id)?;
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         // Room to close is set aside first, so that closing never waits or fails.
         let closing = self.commands.clone().try_reserve_owned().map_err(|failure| refused(&failure))?;

@@ -80,7 +80,8 @@ impl Bench {
     fn open(&mut self, open: Open) -> Stream {
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         self.keys += 1;
-        let opening = Opening { open, replies: sender, slot: self.admission.admit().unwrap() };
+        let slot = self.admission.admit(&open.sequence.id).unwrap();
+        let opening = Opening { open, replies: sender, slot };
         self.sequences.take(Command::Open(self.keys, Box::new(opening)));
         Stream { key: self.keys, replies, rounds: 0 }
     }

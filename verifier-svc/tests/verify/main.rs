@@ -72,6 +72,18 @@ async fn sequences_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
+async fn a_sequence_is_taken_over_where_all_places_are_taken() {
+    let channel = start(&["--sequences-max", "1"]).await;
+    let Golden { prompt, answer } = golden(1).remove(0);
+    // Its stream stays open, as that of a peer that was stopped does.
+    let stale = opened(&channel, open(1, &prompt, answer.len())).await.unwrap();
+    let other = opened(&channel, open(2, &prompt, answer.len())).await.err().unwrap();
+    assert_eq!((other.party, other.kind), (Party::Verifier, FaultKind::Overloaded));
+    assert_eq!(text_of(&channel, open(1, &prompt, answer.len()), Plain).await.0, answer);
+    drop(stale);
+}
+
+#[tokio::test]
 async fn a_long_prompt_is_read_in_pieces() {
     let channel = start(&[]).await;
     let prompt = long_prompt(1500);
