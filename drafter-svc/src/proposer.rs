@@ -14,6 +14,8 @@ pub(crate) struct EngineProposer {
     engine: SequenceHandle,
     /// Away while the engine has it.
     drafting: Option<Box<Drafting>>,
+    /// The largest tree that the target's verifier takes, in nodes.
+    max_nodes: usize,
     /// None where it is always drafted.
     gate: Option<SharedGate>,
     /// Whether the last round was drafted for.
@@ -21,11 +23,16 @@ pub(crate) struct EngineProposer {
 }
 
 impl EngineProposer {
-    pub(crate) fn new(engine: SequenceHandle, drafting: Box<Drafting>, gate: Option<SharedGate>) -> Self {
+    pub(crate) fn new(
+        engine: SequenceHandle,
+        drafting: Box<Drafting>,
+        max_nodes: usize,
+        gate: Option<SharedGate>,
+    ) -> Self {
         if let Some(gate) = &gate {
             gate.lock().enter();
         }
-        Self { engine, drafting: Some(drafting), gate, drafted: None }
+        Self { engine, drafting: Some(drafting), max_nodes, gate, drafted: None }
     }
 
     /// Tells the gate of a round.
@@ -60,7 +67,7 @@ impl Proposer for EngineProposer {
         let Some(mut drafting) = self.drafting.take_if(|drafting| max_depth > 0 && drafting.can_draft()) else {
             return Ok(Proposed::Plain);
         };
-        drafting.begin(Limits { max_nodes: usize::MAX, max_depth });
+        drafting.begin(Limits { max_nodes: self.max_nodes, max_depth });
         let (drafting, proposed) = self.engine.grow(drafting).await?;
         self.engine.count(&RoundCounts { drafted: proposed.drafted() as u64, ..RoundCounts::default() });
         self.drafting = Some(drafting);

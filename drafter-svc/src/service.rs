@@ -238,7 +238,7 @@ impl Drafter {
         };
         let drafting = Box::new(Drafting::new(model, setup));
         let (tap, gate) = (self.tap(&drafting), self.gate(start, &policy, circumstances));
-        Ok((EngineProposer::new(self.0.engine.sequence(slot), drafting, gate), tap))
+        Ok((EngineProposer::new(self.0.engine.sequence(slot), drafting, target.tree_nodes_max, gate), tap))
     }
 
     /// Reads the start of a stream and makes all that its sequence needs.

@@ -1,17 +1,19 @@
 //! One request from its first round to its last token, whatever fails on the way.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use espalier_proto::{Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, Start};
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
-use espalier_speculation::{FinishReason, NgramLimits, PolicySpec, Token};
+use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Token};
 
 use crate::directory::Directory;
 use crate::drafting::Drafting;
+use crate::health::jittered;
 use crate::peers::{Held, Peer, TargetInfo};
 use crate::rounds::Rounds;
-use crate::route::{Progress, Route, Turn, is_full};
+use crate::route::{Offers, Progress, Route, Turn, is_refusal};
 use crate::status::Counted;
 use crate::stream::TextStream;
 use crate::tally::Tally;
@@ -24,13 +26,14 @@ pub(crate) struct Generation {
     directory: Arc<Directory>,
     deadline: Option<Deadline>,
     route: Route,
+    offers: Offers,
     drafting: Drafting,
     /// How trees are grown by whoever drafts.
     policy: PolicySpec,
     /// Drafters that failed this sequence, by their URLs.
     failed: Vec<String>,
-    /// Verifiers that had no room for this sequence, by their URLs.
-    full: Vec<String>,
+    /// Verifiers that refused this sequence, by their URLs.
+    refused: Vec<String>,
     /// The verifier that was chosen last.
     verifier: Option<Held<TargetInfo>>,
     rounds: Option<Rounds>,
@@ -52,10 +55,11 @@ impl Generation {
         let drafting = Drafting::find(&request, &directory, &[]);
         Self {
             route: Route::default(),
+            offers: Offers::default(),
             policy: request.policy(drafting.name()),
             drafting,
             failed: Vec::new(),
-            full: Vec::new(),
+            refused: Vec::new(),
             text: TextStream::new(&request.target.tokenizer, request.stop_strings.clone()),
             verifier: None,
             rounds: None,
@@ -83,6 +87,7 @@ impl Generation {
 
     /// The next round, from whoever can be found to run it.
     async fn round(&mut self) -> Result<GenerationEvent, Fault> {
+        self.offer_drafting(Instant::now());
         loop {
             let fault = match self.try_round().await {
                 Ok(report) => return self.commit(report),
@@ -90,10 +95,28 @@ impl Generation {
             };
             self.note_loss(&fault);
             let progress = self.progress();
-            let detour = self.route.after(&fault, progress).ok_or_else(|| fault.clone())?;
+            let detour = self.route.after(&fault, progress, Instant::now()).ok_or_else(|| fault.clone())?;
             tracing::warn!(sequence = %self.request.sequence.id, %fault, "a sequence is opened again elsewhere");
-            tokio::time::sleep(detour.pause).await;
+            tokio::time::sleep(jittered(detour.pause)).await;
             self.turn(detour.turn);
+        }
+    }
+
+    /// Has a draft model go on with a sequence that has to do without one, if there is one by now. By rejection whoever
+    /// drafts decides on the text, so that stays with who has it.
+    fn offer_drafting(&mut self, now: Instant) {
+        let coupled = self.request.sequence.sampling.acceptance() == Acceptance::Coupled;
+        let without = coupled && self.request.wanted.is_model() && self.drafting.drafter().is_none();
+        if !self.offers.are_due(without, now) {
+            return;
+        }
+        let found = Drafting::find(&self.request, &self.directory, &[]);
+        if found.drafter().is_some() {
+            tracing::info!(sequence = %self.request.sequence.id, drafter = found.name(), "a sequence is drafted for again");
+            self.failed.clear();
+            self.rounds = None;
+            self.policy = self.request.policy(found.name());
+            self.drafting = found;
         }
     }
 
@@ -117,7 +140,9 @@ impl Generation {
             Drafting::Model(drafter) => Rounds::by_drafter(drafter.peer().channel(), self.start(url), metadata).await,
             Drafting::Ngram => {
                 let acceptance = self.request.sequence.sampling.acceptance();
-                let proposer = Ngram::new(self.stops(), NgramLimits::default(), acceptance);
+                let usual = NgramLimits::default();
+                let max_nodes = usual.max_nodes.min(self.request.target.card.tree_nodes_max);
+                let proposer = Ngram::new(self.stops(), NgramLimits { max_nodes, ..usual }, acceptance);
                 Rounds::from_here(channel, self.opening(), proposer, metadata).await
             }
             Drafting::Nobody => Rounds::from_here(channel, self.opening(), Plain, metadata).await,
@@ -128,26 +153,26 @@ impl Generation {
         // Its own load must not keep a sequence from where it was.
         self.verifier = None;
         let target = &self.request.target.card;
-        self.verifier = self.directory.verifier(target, self.request.key, &self.full);
+        self.verifier = self.directory.verifier(target, self.request.key, &self.refused);
         self.verifier.as_ref().map(Held::peer).ok_or_else(|| {
             let what = format_args!("no verifier of target `{}` is left", target.name);
             Fault::new(Party::Verifier, FaultKind::Gone, what)
         })
     }
 
-    /// How far the sequence has come. When all verifiers are full, all may be asked again.
+    /// How far the sequence has come. When all verifiers have refused it, all may be asked again.
     fn progress(&mut self) -> Progress {
-        let elsewhere = self.directory.has_verifier(&self.request.target.card, &self.full);
+        let elsewhere = self.directory.has_verifier(&self.request.target.card, &self.refused);
         if !elsewhere {
-            self.full.clear();
+            self.refused.clear();
         }
         Progress { drafted: self.drafting.drafter().is_some(), begun: self.has_begun(), elsewhere }
     }
 
-    /// Sees to it that others are preferred to a service that was lost or is full.
+    /// Sees to it that others are preferred to a service that was lost or refused the sequence.
     fn note_loss(&mut self, fault: &Fault) {
-        if is_full(fault) {
-            self.full.extend(self.verifier.as_ref().map(|verifier| verifier.peer().url().to_owned()));
+        if is_refusal(fault) {
+            self.refused.extend(self.verifier.as_ref().map(|verifier| verifier.peer().url().to_owned()));
         }
         match (fault.kind, fault.party, self.drafting.drafter(), &self.verifier) {
             (FaultKind::Gone, Party::Drafter, Some(drafter), _) => drafter.lost(fault),
@@ -171,6 +196,7 @@ impl Generation {
 
     fn commit(&mut self, mut report: RoundReport) -> Result<GenerationEvent, Fault> {
         self.check(&report)?;
+        self.route.came_further();
         let tokens = self.text.push(&report)?;
         // What a stop string cut off was never said.
         report.cut(tokens.len());

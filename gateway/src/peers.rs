@@ -12,6 +12,7 @@ use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, T
 use espalier_service_kit::{Deadline, is_serving, outgoing};
 use espalier_text::{Parts, Tokenizer};
 use parking_lot::RwLock;
+use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Status};
 
@@ -130,9 +131,12 @@ impl<T: Card> Peer<T> {
 
     /// Asks the service whether it takes sequences, and what it is; whether it answered.
     pub(crate) async fn refresh(&self) -> bool {
-        let health = is_serving(self.channel(), outgoing(Some(Deadline::after(DESCRIBE_MAX))));
+        let health = async {
+            let serving = is_serving(self.channel(), outgoing(Some(Deadline::after(DESCRIBE_MAX)))).await;
+            serving.map_err(|status| Fault::from_status(T::PARTY, &status))
+        };
+        let health = answered_within(DESCRIBE_MAX, T::PARTY, health);
         let (serving, card) = tokio::join!(health, T::ask(self.channel(), self.card()));
-        let serving = serving.map_err(|status| Fault::from_status(T::PARTY, &status));
         match card.and_then(|card| Ok((card, serving?))) {
             Ok((card, serving)) => self.answered(card, if serving { Standing::Up } else { Standing::Draining }),
             Err(fault) => {
@@ -181,13 +185,14 @@ pub(crate) struct TargetInfo {
 }
 
 impl TargetInfo {
-    /// Whether a sequence of another verifier may go on here: equal weights in equal arithmetic and an equal tokenizer give an
-    /// equal text.
+    /// Whether a sequence of another verifier may go on here: equal weights in equal arithmetic, an equal tokenizer and equal
+    /// end tokens give an equal text.
     pub(crate) fn stands_in_for(&self, other: &VerifierCard) -> bool {
         let card = &self.card;
         card.name == other.name
             && card.model.is_same_as(&other.model)
             && card.vocabulary.fingerprint == other.vocabulary.fingerprint
+            && card.end_tokens == other.end_tokens
     }
 }
 
@@ -196,14 +201,16 @@ impl Card for TargetInfo {
 
     /// The tokenizer is fetched unless it is known.
     async fn ask(channel: Channel, known: Option<Arc<Self>>) -> Result<Arc<Self>, Fault> {
-        let card = describe_verifier(channel.clone()).await?;
+        let card = answered_within(DESCRIBE_MAX, Self::PARTY, describe_verifier(channel.clone())).await?;
         match known {
             Some(known) if known.card == card => Ok(known),
             Some(known) if known.card.vocabulary.fingerprint == card.vocabulary.fingerprint => {
                 Ok(Arc::new(Self { card, tokenizer: known.tokenizer.clone() }))
             }
             _ => {
-                let tokenizer = build_tokenizer(fetch_tokenizer(channel).await?).await?;
+                let tokenizer =
+                    build_tokenizer(answered_within(TOKENIZER_MAX, Self::PARTY, fetch_tokenizer(channel)).await?)
+                        .await?;
                 Ok(Arc::new(Self { card, tokenizer }))
             }
         }
@@ -218,7 +225,7 @@ impl Card for DrafterCard {
     const PARTY: Party = Party::Drafter;
 
     async fn ask(channel: Channel, _: Option<Arc<Self>>) -> Result<Arc<Self>, Fault> {
-        Ok(Arc::new(describe_drafter(channel).await?))
+        Ok(Arc::new(answered_within(DESCRIBE_MAX, Self::PARTY, describe_drafter(channel)).await?))
     }
 
     fn slots(&self) -> Option<NonZeroUsize> {
@@ -248,6 +255,17 @@ async fn fetch_tokenizer(channel: Channel) -> Result<TokenizerFiles, Fault> {
         collector.add(&piece).map_err(|error| broken(Party::Verifier, error))?;
     }
     collector.finish().map_err(|error| broken(Party::Verifier, error))
+}
+
+/// What a service answers, to its last byte, within `limit`. The deadline that it is told binds nobody who was stopped, and
+/// no client once the headers are there.
+async fn answered_within<T>(
+    limit: Duration,
+    party: Party,
+    answer: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let late = |_| Fault::new(party, FaultKind::Gone, format_args!("no answer came within {limit:?}"));
+    timeout(limit, answer).await.map_err(late)?
 }
 
 /// Large tokenizers take a while to build, so a thread for such work does it.

@@ -31,6 +31,11 @@ impl Wanted {
         }
     }
 
+    /// Whether a draft model is to propose.
+    pub(crate) fn is_model(&self) -> bool {
+        matches!(self, Self::Any | Self::Named(_))
+    }
+
     pub(crate) fn includes(&self, card: &DrafterCard) -> bool {
         match self {
             Self::Any => true,

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use espalier_local::ANY_PORT;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 /// A TCP proxy in front of a service. Dropping or cutting it is, for its clients, the death of the service; resetting
-/// it, its restart.
+/// it, its restart; stalling it, that it is stopped and holds its connections.
 pub struct Proxy {
     url: String,
+    stalled: watch::Sender<bool>,
     forwarding: JoinHandle<()>,
     reset: Arc<Notify>,
     accepted: Arc<AtomicUsize>,
@@ -26,8 +27,9 @@ impl Proxy {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let reset = Arc::new(Notify::new());
         let accepted = Arc::new(AtomicUsize::new(0));
-        let forwarding = tokio::spawn(forward(listener, upstream, reset.clone(), accepted.clone()));
-        Self { url, forwarding, reset, accepted }
+        let (stalled, stalls) = watch::channel(false);
+        let forwarding = tokio::spawn(forward(listener, To { upstream, stalls }, reset.clone(), accepted.clone()));
+        Self { url, stalled, forwarding, reset, accepted }
     }
 
     /// Where the service seems to be.
@@ -45,6 +47,11 @@ impl Proxy {
         self.reset.notify_one();
     }
 
+    /// Forwards nothing any more, and keeps all connections.
+    pub fn stall(&self) {
+        self.stalled.send_replace(true);
+    }
+
     /// Closes all connections and takes no more.
     pub async fn cut(mut self) {
         self.forwarding.abort();
@@ -59,7 +66,14 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(listener: TcpListener, upstream: SocketAddr, reset: Arc<Notify>, count: Arc<AtomicUsize>) {
+/// Where to, and whether anything is to be forwarded.
+#[derive(Clone)]
+struct To {
+    upstream: SocketAddr,
+    stalls: watch::Receiver<bool>,
+}
+
+async fn forward(listener: TcpListener, to: To, reset: Arc<Notify>, count: Arc<AtomicUsize>) {
     // Connections end with this set.
     let mut connections = JoinSet::new();
     loop {
@@ -68,15 +82,22 @@ async fn forward(listener: TcpListener, upstream: SocketAddr, reset: Arc<Notify>
             accepted = listener.accept() => {
                 let Ok((client, _)) = accepted else { return };
                 count.fetch_add(1, Ordering::SeqCst);
-                connections.spawn(pipe(client, upstream));
+                connections.spawn(pipe(client, to.clone()));
             }
         }
     }
 }
 
-async fn pipe(mut client: TcpStream, upstream: SocketAddr) -> std::io::Result<(u64, u64)> {
+async fn pipe(mut client: TcpStream, To { upstream, mut stalls }: To) -> std::io::Result<(u64, u64)> {
     client.set_nodelay(true)?;
     let mut service = TcpStream::connect(upstream).await?;
     service.set_nodelay(true)?;
-    copy_bidirectional(&mut client, &mut service).await
+    let stalled = async {
+        // Who tells is there as long as there are connections.
+        drop(stalls.wait_for(|stalled| *stalled).await);
+    };
+    tokio::select! {
+        copied = copy_bidirectional(&mut client, &mut service) => copied,
+        () = stalled => std::future::pending().await,
+    }
 }

@@ -14,10 +14,11 @@ use crate::coalesce::Coalesced;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A peer is asked for a sign of life after so much silence.
-const PEER_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const PEER_KEEPALIVE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A peer that owes a sign of life for so long is gone.
-const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A peer that owes a sign of life for so long is gone. What answers does nothing else, so a service whose model is slow
+/// is in time; one that is stopped, or cut off, is not.
+const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Requests that may wait inside one channel for their turn.
 const CHANNEL_QUEUE_MAX: usize = 1024;
@@ -34,7 +35,7 @@ pub enum ConnectError {
 }
 
 /// A channel to `address` (`http://host:port`) that connects when it is first
-/// used, notices a dead peer within ten seconds, and connects again by itself.
+/// used, notices a dead peer within a second, and connects again by itself.
 ///
 /// # Errors
 /// [`ConnectError::Address`] if the text is no such address; an address where

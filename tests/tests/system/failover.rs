@@ -1,6 +1,7 @@
 //! Promise 2: losing a drafter or a verifier changes latency, never text.
 
 use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
 
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
@@ -88,6 +89,39 @@ async fn restart_verifier(fragile: &mut Fragile) {
 async fn lose_verifier(fragile: &mut Fragile) {
     let in_use = (0..fragile.verifiers.len()).max_by_key(|&i| fragile.verifiers[i].accepted()).unwrap();
     fragile.verifiers.remove(in_use).cut().await;
+}
+
+/// What a stopped process costs: less than this beside the text, whose time varies with the machine.
+const STOPPED_MAX: Duration = Duration::from_secs(3);
+
+async fn stop_drafter(fragile: &mut Fragile) {
+    fragile.drafters[0].1.stall();
+}
+
+async fn stop_verifier(fragile: &mut Fragile) {
+    let in_use = (0..fragile.verifiers.len()).max_by_key(|&i| fragile.verifiers[i].accepted()).unwrap();
+    fragile.verifiers[in_use].stall();
+}
+
+#[tokio::test]
+async fn who_is_stopped_in_mid_stream_costs_a_second_and_changes_no_token() {
+    let system = start(&["medium"], None, 2).await;
+    let (prompt, _) = prompts("medium").remove(2);
+    let asked = Instant::now();
+    let whole = answer(&client(&system), ask(&prompt, 0.0)).await;
+    let usual = asked.elapsed();
+    for stop in [0, 1] {
+        let mut fragile = Fragile::around(&system, 2).await;
+        let asked = Instant::now();
+        let found = match stop {
+            0 => fragile.ask_and_lose(ask(&prompt, 0.0), 8, stop_drafter).await,
+            _ => fragile.ask_and_lose(ask(&prompt, 0.0), 8, stop_verifier).await,
+        };
+        assert_eq!(found.ids(), whole.ids());
+        let took = asked.elapsed();
+        assert!(took < usual + STOPPED_MAX, "{took:?} where {usual:?} is usual");
+    }
+    system.stop().await.unwrap();
 }
 
 #[tokio::test]
