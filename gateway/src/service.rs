@@ -4,6 +4,7 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use espalier_proto::pb::generation_server::{Generation as GenerationRpc, GenerationServer};
 use espalier_proto::{
@@ -12,6 +13,7 @@ use espalier_proto::{
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
 use futures::{Stream, StreamExt, stream};
+use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
@@ -24,6 +26,9 @@ use crate::session::Session;
 use crate::status::Counts;
 use crate::usual::Usual;
 use crate::validate::ValidRequest;
+
+/// How long a gateway waits at its start for all services to say what they are.
+const FIRST_ANSWERS_MAX: Duration = Duration::from_secs(5);
 
 type Events = Pin<Box<dyn Stream<Item = Result<pb::GenerateResponse, Status>> + Send>>;
 
@@ -62,10 +67,12 @@ pub async fn serve(
 
 impl Gateway {
     /// A gateway that has asked each of its verifiers and drafters once what it
-    /// is. Those that did not answer are asked again while it serves.
+    /// is. Those that did not answer, or not in [`FIRST_ANSWERS_MAX`], are asked again while it serves.
     pub async fn start(config: Config) -> Self {
         let directory = Arc::new(Directory::new(&config));
-        directory.refresh().await;
+        if timeout(FIRST_ANSWERS_MAX, directory.refresh()).await.is_err() {
+            tracing::warn!("not all services have said what they are; those that have are served");
+        }
         Self(Arc::new(Inner {
             directory,
             usual: Arc::new(config.usual),

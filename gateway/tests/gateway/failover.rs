@@ -1,9 +1,11 @@
 //! Whatever is lost on the way, the text is the same.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use crate::support::*;
 use espalier_proto::GenerationRequest;
+use tokio::time::timeout;
 use tonic::Code;
 
 fn breaks_after(toy: &Toy, rounds: usize) {
@@ -79,6 +81,77 @@ async fn a_verifier_that_is_lost_at_any_round_changes_no_token() {
             assert_eq!(answer.completion.speculation.failovers, 1);
         }
     }
+}
+
+#[tokio::test]
+async fn a_verifier_may_be_lost_as_often_as_it_likes_if_the_text_comes_further() {
+    let toy = verifier("toy").await;
+    toy.life.breaks_every.store(3, Ordering::SeqCst);
+    let url = gateway(&[&toy], &[]).await;
+    let answer = generate(&url, GenerationRequest { speculate: false, ..request(60) }).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 60));
+    // Of three rounds the last is lost.
+    assert_eq!(answer.completion.speculation.failovers, 29);
+}
+
+#[tokio::test]
+async fn a_replica_takes_what_fails_of_a_verifier_s_own_fault() {
+    let (one, other) = (verifier("toy").await, verifier("toy").await);
+    one.life.broken.store(true, Ordering::SeqCst);
+    let url = gateway(&[&one, &other], &[]).await;
+    for _ in 0..4 {
+        assert_eq!(generate(&url, request(20)).await.unwrap().ids(), plain_text(&PROMPT, 20));
+    }
+    other.life.broken.store(true, Ordering::SeqCst);
+    assert_eq!(generate(&url, request(20)).await.err().unwrap().code(), Code::Internal);
+}
+
+#[tokio::test]
+async fn a_verifier_whose_texts_end_elsewhere_does_not_take_over() {
+    let (one, other) = (verifier("toy").await, verifier("toy").await);
+    let url = gateway(&[&one, &other], &[]).await;
+    generate(&url, request(20)).await.unwrap();
+    let [first, second] = if one.life.rounds() > 0 { [&one, &other] } else { [&other, &one] };
+    second.life.ends_more.store(true, Ordering::SeqCst);
+    breaks_after(first, first.life.rounds() + 2);
+    let url = gateway(&[first, second], &[]).await;
+    let answer = generate(&url, request(20)).await.unwrap();
+    assert_eq!((answer.ids(), second.life.rounds()), (plain_text(&PROMPT, 20), 0));
+}
+
+#[tokio::test]
+async fn a_drafter_that_was_full_for_a_moment_drafts_before_the_text_is_over() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    small.life.full.store(true, Ordering::SeqCst);
+    let url = gateway(&[&toy], &[&small]).await;
+    // It stands still until it is read.
+    let stream = begin(&url, request(500)).await;
+    small.life.full.store(false, Ordering::SeqCst);
+    let begun = Instant::now();
+    eventually(|| begun.elapsed() > Duration::from_millis(1200)).await;
+    let answer = rest(stream).await.unwrap();
+    assert_eq!(answer.completion.speculation.drafter, "small");
+    assert!(small.life.rounds() > 0);
+    let whole = plain_text(&PROMPT, 500);
+    assert_eq!(answer.ids(), whole[500 - answer.ids().len()..]);
+}
+
+#[tokio::test]
+async fn no_tree_is_larger_than_the_verifier_takes() {
+    let toy = verifier("toy").await;
+    toy.life.tree_nodes_max.store(2, Ordering::SeqCst);
+    let url = gateway(&[&toy], &[]).await;
+    let answer = generate(&url, request(100)).await.unwrap();
+    assert_eq!(answer.ids(), plain_text(&PROMPT, 100));
+    assert_eq!(answer.completion.speculation.failovers, 0);
+}
+
+#[tokio::test]
+async fn a_verifier_that_stalls_with_its_tokenizer_does_not_keep_a_gateway_from_serving() {
+    let (stalling, toy) = (verifier("other").await, verifier("toy").await);
+    stalling.life.stalls.store(true, Ordering::SeqCst);
+    let url = timeout(Duration::from_secs(10), gateway(&[&stalling, &toy], &[])).await.unwrap();
+    assert_eq!(generate(&url, request(20)).await.unwrap().ids(), plain_text(&PROMPT, 20));
 }
 
 #[tokio::test]

@@ -38,8 +38,18 @@ pub struct Life {
     pub rounds: AtomicUsize,
     /// Rounds after which the stream breaks, once; never if 0.
     pub breaks_after: AtomicUsize,
+    /// The stream breaks after every so many rounds; never if 0.
+    pub breaks_every: AtomicUsize,
     /// Whether sequences are refused for want of room.
     pub full: AtomicBool,
+    /// Whether sequences fail of what is wrong with the service.
+    pub broken: AtomicBool,
+    /// Whether a verifier begins to send its tokenizer, and says no more.
+    pub stalls: AtomicBool,
+    /// The largest tree that a verifier takes; 64 nodes if 0.
+    pub tree_nodes_max: AtomicUsize,
+    /// Whether a verifier has one more token that ends a text.
+    pub ends_more: AtomicBool,
     /// Whether the service never tells its status.
     pub silent: AtomicBool,
     /// The thresholds that the last sequence of a drafter came with.
@@ -50,10 +60,20 @@ impl Life {
     /// Counts a round; an error if it is the one to fail at.
     fn round(&self) -> Result<(), Status> {
         let round = 1 + self.rounds.fetch_add(1, Ordering::SeqCst);
-        if round == self.breaks_after.load(Ordering::SeqCst) {
+        let every = self.breaks_every.load(Ordering::SeqCst);
+        if round == self.breaks_after.load(Ordering::SeqCst) || (every > 0 && round.is_multiple_of(every)) {
             return Err(Status::unknown("h2 protocol error: connection reset"));
         }
         Ok(())
+    }
+
+    /// Refuses a sequence, if it is to.
+    fn admit(&self, party: Party) -> Result<(), Status> {
+        let faults = [(&self.full, FaultKind::Overloaded, "full"), (&self.broken, FaultKind::Internal, "broken")];
+        match faults.into_iter().find(|(is_so, ..)| is_so.load(Ordering::SeqCst)) {
+            Some((_, kind, what)) => Err(Fault::new(party, kind, what).into()),
+            None => Ok(()),
+        }
     }
 
     /// Ready when a status may be told.
@@ -99,14 +119,21 @@ struct ToyVerifier {
 }
 
 impl ToyVerifier {
+    fn tree_nodes_max(&self) -> usize {
+        match self.life.tree_nodes_max.load(Ordering::SeqCst) {
+            0 => 64,
+            max => max,
+        }
+    }
+
     fn card(&self) -> VerifierCard {
         VerifierCard {
             name: self.name.clone(),
             vocabulary: Vocabulary { size: VOCAB, fingerprint: self.tokenizer.fingerprint().to_owned() },
             context: CONTEXT,
-            tree_nodes_max: 64,
+            tree_nodes_max: self.tree_nodes_max(),
             sequences_max: 8,
-            end_tokens: vec![END],
+            end_tokens: if self.life.ends_more.load(Ordering::SeqCst) { vec![END, END + 1] } else { vec![END] },
             costs: vec![],
             model: Model {
                 fingerprint: format!("the model of {}", self.name),
@@ -122,6 +149,7 @@ impl ToyVerifier {
 struct ToySequence {
     up: Streaming<pb::VerifyRequest>,
     open: Open,
+    max_nodes: usize,
     /// The number of the next token that there is credit for, and of how many there is.
     credit: (u64, usize),
     opened: bool,
@@ -142,7 +170,7 @@ impl ToySequence {
     }
 
     async fn next_tree(&mut self) -> Result<Option<(u64, Tree)>, Status> {
-        let bounds = TreeBounds { vocab: VOCAB, max_nodes: 64, max_depth: 64 };
+        let bounds = TreeBounds { vocab: VOCAB, max_nodes: self.max_nodes, max_depth: 64 };
         if self.credit.1 == 0 {
             let Some(message) = self.up.message().await? else { return Ok(None) };
             match Submission::read(message, &bounds, self.open.sequence.sampling.acceptance()).unwrap() {
@@ -199,20 +227,22 @@ impl Verifier for ToyVerifier {
         let parts = self.tokenizer.parts().clone();
         let files =
             TokenizerFiles { tokenizer: parts.tokenizer, config: parts.config, chat_template: parts.chat_template };
-        Ok(Response::new(stream::iter(files.into_chunks().map(Ok)).boxed()))
+        let chunks = stream::iter(files.into_chunks().map(Ok));
+        Ok(Response::new(match self.life.stalls.load(Ordering::SeqCst) {
+            true => chunks.take(1).chain(stream::pending()).boxed(),
+            false => chunks.boxed(),
+        }))
     }
 
     async fn verify(
         &self,
         request: Request<Streaming<pb::VerifyRequest>>,
     ) -> Result<Response<Self::VerifyStream>, Status> {
-        if self.life.full.load(Ordering::SeqCst) {
-            return Err(Fault::new(Party::Verifier, FaultKind::Overloaded, "full").into());
-        }
+        self.life.admit(Party::Verifier)?;
         let mut up = request.into_inner();
         let open = Open::read(up.message().await?.unwrap(), &self.card()).unwrap();
-        let sequence =
-            ToySequence { up, open, credit: (0, 0), opened: false, over: false, guest: Guest::new(&self.life) };
+        let (max_nodes, guest) = (self.tree_nodes_max(), Guest::new(&self.life));
+        let sequence = ToySequence { up, open, max_nodes, credit: (0, 0), opened: false, over: false, guest };
         let answers = stream::unfold(Some(sequence), |sequence| async {
             let mut sequence = sequence?;
             match sequence.next().await {
@@ -258,6 +288,7 @@ impl Drafter for ToyDrafter {
         &self,
         request: Request<Streaming<pb::SpeculateRequest>>,
     ) -> Result<Response<Self::SpeculateStream>, Status> {
+        self.life.admit(Party::Drafter)?;
         let mut up = request.into_inner();
         let start = Start::read(up.message().await?.unwrap(), &self.card.bounds()).unwrap();
         let guest = Guest::new(&self.life);
