@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Parser;
 use espalier_service_kit::{Faults, TelemetryArgs};
@@ -26,6 +27,9 @@ const REQUESTS_RANGE: RangeInclusive<usize> = 1..=REQUESTS_LIMIT;
 
 /// Requests that may wait.
 const QUEUED_RANGE: RangeInclusive<usize> = 0..=REQUESTS_LIMIT;
+
+/// Seconds that an answer may stand still.
+const UNREAD_RANGE: RangeInclusive<usize> = 1..=3600;
 
 /// The greatest weight of a client.
 pub const WEIGHT_LIMIT: usize = 100;
@@ -65,6 +69,10 @@ pub struct Args {
     /// Requests that wait for a slot, of one client at most as many as it leaves free; more are refused
     #[arg(long, env = "ESPALIER_GATEWAY_QUEUED_MAX", default_value_t = Config::QUEUED_MAX, value_name = "N")]
     pub queued_max: usize,
+    /// Seconds for which nothing of an answer need be read; one that stands still for longer is given up, as it holds places
+    /// of all services
+    #[arg(long, env = "ESPALIER_GATEWAY_UNREAD_MAX", default_value_t = Config::UNREAD_MAX.as_secs(), value_name = "SECONDS")]
+    pub unread_max: u64,
     /// How many slots in a row a client is given while others wait, by the name in its `x-espalier-client`; 1 unless
     /// said here
     #[arg(
@@ -122,6 +130,8 @@ pub struct Config {
     pub(crate) resolver: Resolver,
     pub(crate) usual: Usual,
     pub(crate) limits: Limits,
+    /// How long an answer may stand still because nobody reads it.
+    pub(crate) unread_max: Duration,
 }
 
 impl Config {
@@ -137,6 +147,9 @@ impl Config {
 
     /// Requests that wait unless told otherwise.
     pub const QUEUED_MAX: usize = 256;
+
+    /// How long an answer may stand still unless told otherwise.
+    pub const UNREAD_MAX: Duration = Duration::from_secs(30);
 
     /// What the arguments mean; `read` is how profiles are read ([`Profiles::read`]). Must be called within a tokio
     /// runtime.
@@ -155,9 +168,11 @@ impl Config {
         let running = faults.sift(in_range("requests-max", args.requests_max, REQUESTS_RANGE));
         let queued = faults.sift(in_range("queued-max", args.queued_max, QUEUED_RANGE));
         let weights = weights(&args.client_weights, &mut faults);
+        let unread_max = faults.sift(in_range("unread-max", args.unread_max as usize, UNREAD_RANGE));
         faults.finish(|| {
             let limits = Limits { running: running?, queued: queued?, weights };
-            Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits })
+            let unread_max = Duration::from_secs(unread_max? as u64);
+            Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits, unread_max })
         })
     }
 
@@ -174,7 +189,8 @@ impl Config {
         let usual = faults.sift(Usual::new(Self::POLICY, Profiles::default()));
         let limits =
             Limits { running: Self::REQUESTS_MAX, queued: Self::QUEUED_MAX, weights: ClientWeights::default() };
-        faults.finish(|| Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits }))
+        let (resolver, unread_max) = (Resolver::system(), Self::UNREAD_MAX);
+        faults.finish(|| Some(Self { verifiers, drafters, resolver, usual: usual?, limits, unread_max }))
     }
 
     /// The same with another way to look names up.
@@ -196,6 +212,12 @@ impl Config {
             let limits = Limits { running: running?, queued: queued?, ..self.limits };
             Some(Self { limits, ..self })
         })
+    }
+
+    /// The same with answers given up that stand still for so long.
+    #[must_use]
+    pub fn with_unread_max(self, unread_max: Duration) -> Self {
+        Self { unread_max, ..self }
     }
 
     /// The same with policies and thresholds of exits for some targets and drafters.

@@ -13,6 +13,7 @@ use espalier_proto::{
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
 use futures::{Stream, StreamExt, stream};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
@@ -42,7 +43,20 @@ struct Inner {
     usual: Arc<Usual>,
     door: Arc<Door>,
     counts: Arc<Counts>,
+    /// How long an answer may stand still because nobody reads it.
+    unread_max: Duration,
 }
+
+/// An answer at work, with its place.
+struct Answer {
+    generation: Generation,
+    _slot: Slot,
+    deadline: Option<Deadline>,
+    unread_max: Duration,
+}
+
+/// What a client is told, or why nothing more comes.
+type Told = Result<GenerationEvent, Fault>;
 
 /// A request that has a slot.
 struct LetIn {
@@ -78,6 +92,7 @@ impl Gateway {
             usual: Arc::new(config.usual),
             door: Arc::new(Door::new(config.limits)),
             counts: Arc::default(),
+            unread_max: config.unread_max,
         }))
     }
 
@@ -92,13 +107,13 @@ impl Gateway {
     }
 
     /// Finds room for a request, checks it and gets it under way.
-    async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<(Generation, Slot), GatewayError> {
+    async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<Answer, GatewayError> {
         // Counts a client that goes away while it waits, too.
         let mut counted = self.0.counts.request();
         let LetIn { slot, request, deadline } =
             self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
         let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted);
-        Ok((generation, slot))
+        Ok(Answer { generation, _slot: slot, deadline, unread_max: self.0.unread_max })
     }
 
     async fn let_in(&self, request: Request<pb::GenerateRequest>) -> Result<LetIn, GatewayError> {
@@ -132,8 +147,8 @@ impl GenerationRpc for Gateway {
     type GenerateStream = Events;
 
     async fn generate(&self, request: Request<pb::GenerateRequest>) -> Result<Response<Self::GenerateStream>, Status> {
-        let (generation, slot) = self.admit(request).await?;
-        Ok(Response::new(events(generation, slot).boxed()))
+        let answer = self.admit(request).await?;
+        Ok(Response::new(answer.into_stream().boxed()))
     }
 
     async fn list_targets(
@@ -150,20 +165,56 @@ impl GenerationRpc for Gateway {
     }
 }
 
-/// All that the client is told, up to the end or a fault. Only a client that
-/// reads gets more; one that goes away drops the generation.
-fn events(generation: Generation, slot: Slot) -> impl Stream<Item = Result<pb::GenerateResponse, Status>> + Send {
-    let span = Span::current();
-    stream::unfold(Some((generation, slot)), move |state| {
-        let next = async move {
-            let (mut generation, slot) = state?;
-            let event = generation.next().await;
-            let goes_on = matches!(event, Ok(GenerationEvent::Tokens(_)));
+impl Answer {
+    /// All that the client is told, up to the end or a fault. Only a client that reads gets more. One that goes away ends
+    /// the answer, and so does one that reads nothing for too long or past its deadline: it may be stopped, and holds
+    /// places of all services.
+    fn into_stream(self) -> impl Stream<Item = Result<pb::GenerateResponse, Status>> + Send {
+        let unread_max = self.unread_max;
+        let (events, told) = mpsc::channel(1);
+        tokio::spawn(self.tell(events).instrument(Span::current()));
+        stream::unfold((told, false), move |(mut told, over)| async move {
+            if over {
+                return None;
+            }
+            let event = told.recv().await.unwrap_or_else(|| Err(given_up(unread_max)));
+            let over = is_last(&event);
             let message = event.map(Into::into).map_err(|fault| GatewayError::from(fault).into());
-            Some((message, goes_on.then_some((generation, slot))))
-        };
-        next.instrument(span.clone())
-    })
+            Some((message, (told, over)))
+        })
+    }
+
+    /// Tells one event after the other, each when the one before it was taken.
+    async fn tell(mut self, events: mpsc::Sender<Told>) {
+        loop {
+            let patience = self.deadline.map_or(self.unread_max, |own| own.remaining().min(self.unread_max));
+            let Ok(room) = timeout(patience, events.reserve()).await else {
+                return tracing::warn!("an answer that nobody reads was given up");
+            };
+            // Else the client has gone.
+            let Ok(room) = room else { return };
+            let event = tokio::select! {
+                event = self.generation.next() => event,
+                () = events.closed() => return,
+            };
+            let last = is_last(&event);
+            room.send(event);
+            if last {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether nothing comes after it.
+fn is_last(event: &Told) -> bool {
+    !matches!(event, Ok(GenerationEvent::Tokens(_)))
+}
+
+/// What a client is told that comes back to an answer it has left alone for too long.
+fn given_up(unread_max: Duration) -> Fault {
+    let what = format_args!("the answer was given up: nothing of it was read for {unread_max:?}, or past its deadline");
+    Fault::new(Party::Client, FaultKind::Late, what)
 }
 
 /// Draws a seed where the client has chosen none and one is needed.

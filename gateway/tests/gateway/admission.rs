@@ -7,6 +7,7 @@ use crate::support::*;
 use espalier_gateway::{Config, Gateway, Occupancy};
 use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, pb};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tonic::{Code, Request, Status, Streaming};
 
 const SOON: Duration = Duration::from_millis(150);
@@ -123,6 +124,32 @@ async fn a_name_that_is_none_is_bad_input() {
     let status = whole(&url, asked_by(&"x".repeat(65))).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().contains("has 65 bytes; it must be 1 to 64 printable"), "{status}");
+}
+
+#[tokio::test]
+async fn who_reads_nothing_for_too_long_or_past_its_deadline_gives_its_place_to_others() {
+    let toy = verifier("toy").await;
+    for deadline in [None, Some("900m")] {
+        let unread_max = Duration::from_secs(if deadline.is_some() { 3600 } else { 1 });
+        let config = Config::new(std::slice::from_ref(&toy.url), &[]).unwrap().with_limits(1, 1).unwrap();
+        let (url, _) = start_and_watch(config.with_unread_max(unread_max)).await;
+        let mut asked = Request::new(pb::GenerateRequest::from(plain(500)));
+        if let Some(deadline) = deadline {
+            asked.metadata_mut().insert("grpc-timeout", deadline.parse().unwrap());
+        }
+        let mut stalled = narrow_client(&url).generate(asked).await.unwrap().into_inner();
+        stalled.message().await.unwrap().unwrap();
+        // It waits for the place of the one that reads nothing, who has forty seconds and more to go.
+        let other = timeout(Duration::from_secs(10), generate(&url, plain(20))).await.unwrap();
+        assert_eq!(other.unwrap().ids(), plain_text(&PROMPT, 20));
+        let end = loop {
+            match stalled.message().await {
+                Ok(Some(_)) => {}
+                end => break end,
+            }
+        };
+        assert!(end.is_err(), "an answer that was given up ended as if it were whole");
+    }
 }
 
 #[tokio::test]
