@@ -121,21 +121,24 @@ impl Gateway {
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
         let slot = self.0.door.enter(client, deadline).await?;
-        let request = self.validate(request.into_inner(), session).await?;
+        let (slot, request) = self.validate(slot, request.into_inner(), session).await?;
         Ok(LetIn { slot, request, deadline })
     }
 
-    /// Long prompts take a while to tokenize, so a thread for such work does it.
+    /// Long prompts take a while to tokenize, so a thread for such work does it. It cannot be stopped, so it has the slot
+    /// until it is done: a client that goes away meanwhile does not make room for the next such prompt.
     async fn validate(
         &self,
+        slot: Slot,
         wire: pb::GenerateRequest,
         session: Option<Session>,
-    ) -> Result<ValidRequest, GatewayError> {
+    ) -> Result<(Slot, ValidRequest), GatewayError> {
         let inner = Arc::clone(&self.0);
         let validate = move || {
             let request = with_seed(GenerationRequest::try_from(wire)?);
             let id = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
-            ValidRequest::new(request, id, session, &inner.directory, &inner.usual)
+            let valid = ValidRequest::new(request, id, session, &inner.directory, &inner.usual)?;
+            Ok::<_, RequestError>((slot, valid))
         };
         let validated = tokio::task::spawn_blocking(validate).await;
         Ok(validated.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))??)

@@ -14,6 +14,7 @@ mod deadline_layer;
 mod faults;
 mod gauge;
 mod health;
+mod incoming;
 mod memory;
 mod propagation;
 mod serve;

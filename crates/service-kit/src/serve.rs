@@ -6,22 +6,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::{Request, Response};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio_stream::StreamExt;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::Routes;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower::Service;
 
 use crate::coalesce::Coalesced;
 use crate::deadline_layer::DeadlineLayer;
+use crate::incoming::{Bounds, incoming};
 use crate::propagation::rpc_span;
 
 /// Calls that one connection may have open.
@@ -149,7 +149,7 @@ impl Bound {
 
     async fn run(self, routes: Routes, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
         let address = self.address;
-        let incoming = TcpIncoming::from(self.listener).with_nodelay(Some(true));
+        let incoming = incoming(self.listener, Bounds::of_system());
         let incoming = incoming.map(|accepted| accepted.map(Coalesced::new));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)

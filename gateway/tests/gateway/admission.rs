@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use espalier_gateway::{Config, Gateway, Occupancy};
-use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, pb};
+use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, Prompt, pb};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::{Code, Request, Status, Streaming};
@@ -124,6 +124,22 @@ async fn a_name_that_is_none_is_bad_input() {
     let status = whole(&url, asked_by(&"x".repeat(65))).await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().contains("has 65 bytes; it must be 1 to 64 printable"), "{status}");
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_being_read_has_its_place_until_that_is_done_though_its_client_has_gone() {
+    let toy = verifier("toy").await;
+    let (url, gateway) = gateway_with(&toy, 1, 0).await;
+    // As long as a message may be, and read in a second or so.
+    let prompt = Prompt::Text("How many apples are there? ".repeat(3 << 20 >> 5));
+    let asking = tokio::spawn(async move { generate(&url, GenerationRequest { prompt, ..plain(1) }).await.map(drop) });
+    eventually(|| gateway.occupancy().running == 1).await;
+    asking.abort();
+    // Long enough for the gateway to hear of it, short beside the reading.
+    let heard = tokio::time::Instant::now() + Duration::from_millis(100);
+    eventually(|| tokio::time::Instant::now() > heard).await;
+    assert_eq!(gateway.occupancy().running, 1);
+    eventually(|| gateway.occupancy().running == 0).await;
 }
 
 #[tokio::test]
