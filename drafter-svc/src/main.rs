@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn std::error::Error>> {
     let _telemetry = Telemetry::install("espalier-drafter", &args.telemetry)?;
     let shutdown = signal()?;
-    let bound = bind(config.listen).await?;
+    let bound = bind(config.listen).await?.with_drain(args.drain.drain());
     let load = move || Drafter::load(&config, &Team::new(config.threads.get()));
     let drafter = tokio::task::spawn_blocking(load).await??;
     println!("drafter {} on {}", drafter.card().name, bound.url());

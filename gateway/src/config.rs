@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
-use espalier_service_kit::{Faults, TelemetryArgs};
+use espalier_service_kit::{DrainArgs, Faults, TelemetryArgs};
 use espalier_speculation::PolicyError;
 use thiserror::Error;
 
@@ -82,6 +82,9 @@ pub struct Args {
         value_delimiter = ','
     )]
     pub client_weights: Vec<String>,
+    /// The end
+    #[command(flatten)]
+    pub drain: DrainArgs,
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,

@@ -26,7 +26,7 @@ async fn main() -> ExitCode {
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::install("espalier-gateway", &args.telemetry)?;
     let stop = signal()?;
-    let bound = bind(args.listen).await?;
+    let bound = bind(args.listen).await?.with_drain(args.drain.drain());
     let gateway = Gateway::start(config).await;
     println!("gateway for {} targets on {}", gateway.targets().len(), bound.url());
     serve(gateway, bound, stop).await?;

@@ -30,7 +30,7 @@ async fn main() -> ExitCode {
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::install("espalier-verifier", &args.telemetry)?;
     let stop = signal()?;
-    let bound = bind(args.listen).await?;
+    let bound = bind(args.listen).await?.with_drain(args.drain.drain());
     let target =
         tokio::task::spawn_blocking(move || Target::load(&config, &Team::new(config.threads()), |_, _| {})).await??;
     println!("verifier of {} on {}", target.card().name, bound.url());

@@ -31,7 +31,7 @@ pub use gauge::{Gauge, Present};
 pub use health::is_serving;
 pub use memory::{Bytes, FreeMemoryUnknown, MemoryBudget, NotABudget, NotBytes};
 pub use propagation::{outgoing, rpc_span};
-pub use serve::{Bound, ServeError, bind};
+pub use serve::{Bound, Drain, DrainArgs, ServeError, bind};
 pub use shutdown::{ShutdownError, signal};
 pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};
 pub use traces::ExporterError;

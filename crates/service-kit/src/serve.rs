@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::Parser;
 use futures::StreamExt;
 use http::{Request, Response};
 use thiserror::Error;
@@ -36,8 +37,48 @@ const CLIENT_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 /// A client that owes a sign of life for so long is gone, and all it held is freed.
 const CLIENT_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long running calls may go on after the server was asked to end.
-const DRAIN_MAX: Duration = Duration::from_secs(20);
+/// How a server ends once it was asked to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drain {
+    /// How long it goes on taking calls after it has said that it takes none: until those who choose among servers know.
+    pub announce: Duration,
+    /// How long running calls may go on after that.
+    pub limit: Duration,
+}
+
+impl Drain {
+    /// How long running calls may go on unless told otherwise.
+    pub const LIMIT: Duration = Duration::from_secs(20);
+
+    /// Longer than the second in which a gateway asks again.
+    pub const ANNOUNCE: Duration = Duration::from_secs(2);
+}
+
+/// Calls are refused at once: nobody chooses among servers.
+impl Default for Drain {
+    fn default() -> Self {
+        Self { announce: Duration::ZERO, limit: Self::LIMIT }
+    }
+}
+
+/// The options of a server's end.
+#[derive(Debug, Clone, Parser)]
+pub struct DrainArgs {
+    /// Seconds for which calls are still taken after readiness was turned off, so that gateways and load balancers learn of
+    /// it first
+    #[arg(long, env = "ESPALIER_DRAIN_ANNOUNCE", default_value_t = Drain::ANNOUNCE.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=600))]
+    pub drain_announce: u64,
+    /// Seconds for which running calls may go on after that
+    #[arg(long, env = "ESPALIER_DRAIN_MAX", default_value_t = Drain::LIMIT.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub drain_max: u64,
+}
+
+impl DrainArgs {
+    /// What they come to.
+    pub fn drain(&self) -> Drain {
+        Drain { announce: Duration::from_secs(self.drain_announce), limit: Duration::from_secs(self.drain_max) }
+    }
+}
 
 /// Why a server could not start or go on.
 #[derive(Debug, Error)]
@@ -80,7 +121,7 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, ServeError> {
     };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    Ok(Bound { listener, address })
+    Ok(Bound { listener, address, drain: Drain::default() })
 }
 
 /// An address that is held but not served yet: clients connect and wait.
@@ -88,12 +129,19 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, ServeError> {
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
+    drain: Drain,
 }
 
 impl Bound {
     /// The address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The same with another end.
+    #[must_use]
+    pub fn with_drain(self, drain: Drain) -> Self {
+        Self { drain, ..self }
     }
 
     /// The address as other services write it.
@@ -103,8 +151,8 @@ impl Bound {
 
     /// Serves `service` with health and reflection (`descriptor` is the encoded
     /// description of the protocol) until `shutdown` is ready. Then health turns
-    /// to not serving, no call is taken any more, and running ones may go on for
-    /// 20 seconds before they are dropped.
+    /// to not serving; after the time that this takes to be known no call is taken
+    /// any more, and running ones may go on for a while before they are dropped.
     ///
     /// # Errors
     /// [`ServeError::Reflection`] and [`ServeError::Transport`].
@@ -130,17 +178,18 @@ impl Bound {
             .build_v1()
             .map_err(ServeError::Reflection)?;
         let routes = Routes::new(service).add_service(health_service).add_service(reflection);
-        let address = self.address;
+        let (address, drain) = (self.address, self.drain);
         let (stopping, stopped) = oneshot::channel();
         let stop = async move {
             shutdown.await;
             turn_unready::<S>(&health).await;
+            tokio::time::sleep(drain.announce).await;
             // Nobody listens any more only if the server has ended by itself.
             let _ = stopping.send(());
         };
         tokio::select! {
             ended = self.run(routes, stop) => ended,
-            () = drained_too_long(stopped) => {
+            () = drained_too_long(stopped, drain.limit) => {
                 tracing::warn!(%address, "calls still running after the drain time were dropped");
                 Ok(())
             }
@@ -171,9 +220,9 @@ async fn turn_unready<S: NamedService>(health: &HealthReporter) {
 }
 
 /// Ready when the drain time after the stop is over; never without a stop.
-async fn drained_too_long(stopped: oneshot::Receiver<()>) {
+async fn drained_too_long(stopped: oneshot::Receiver<()>, limit: Duration) {
     match stopped.await {
-        Ok(()) => tokio::time::sleep(DRAIN_MAX).await,
+        Ok(()) => tokio::time::sleep(limit).await,
         Err(_) => std::future::pending().await,
     }
 }
@@ -252,6 +301,30 @@ mod tests {
         assert_eq!(watch.message().await.unwrap().unwrap().status, 2, "a watcher learns of the drain");
         drop((watch, client));
         server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn calls_are_taken_until_all_know_that_none_are() {
+        let bound = bind(ANY_PORT).await.unwrap();
+        let url = bound.url();
+        let mut client = HealthClient::new(channel(&url).unwrap());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let drain = Drain { announce: Duration::from_millis(500), ..Drain::default() };
+        let server = tokio::spawn(bound.with_drain(drain).serve(Nothing, FILE_DESCRIPTOR_SET, async {
+            stopped.await.ok();
+        }));
+        assert_eq!(health_of(&mut client, "").await, ServingStatus::Serving);
+        let mut watch = client.watch(HealthCheckRequest { service: String::new() }).await.unwrap().into_inner();
+        assert_eq!(watch.message().await.unwrap().unwrap().status, 1);
+        stop.send(()).unwrap();
+        assert_eq!(watch.message().await.unwrap().unwrap().status, 2);
+        // A connection of its own is still taken.
+        let mut late = HealthClient::new(channel(&url).unwrap());
+        assert_eq!(health_of(&mut late, "").await, ServingStatus::NotServing);
+        drop((watch, client, late));
+        server.await.unwrap().unwrap();
+        let request = HealthCheckRequest { service: String::new() };
+        assert!(HealthClient::new(channel(&url).unwrap()).check(request).await.is_err());
     }
 
     #[tokio::test]
