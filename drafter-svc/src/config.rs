@@ -10,6 +10,7 @@ use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, TelemetryArgs};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
 
+use crate::allowed::{AllowedHost, AllowedHostError};
 use crate::target_shares::{ShareError, TargetShare};
 
 /// Grows candidate trees with a small model and runs the rounds.
@@ -73,6 +74,15 @@ pub struct Args {
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`.
     #[arg(long, env = "ESPALIER_DRAFTER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
+    /// Hosts that verifiers may be on: an IP address, a range of them like `10.0.0.0/8`, or a name; a sequence for any other
+    /// is refused. When absent, any host.
+    #[arg(
+        long = "allow-verifiers",
+        env = "ESPALIER_DRAFTER_ALLOW_VERIFIERS",
+        value_delimiter = ',',
+        value_name = "HOST[,HOST…]"
+    )]
+    pub allow_verifiers: Vec<String>,
     /// The end
     #[command(flatten)]
     pub drain: DrainArgs,
@@ -101,6 +111,9 @@ pub enum ConfigFault {
     /// Thresholds that no drafter has.
     #[error(transparent)]
     Thresholds(#[from] ExitError),
+    /// What verifiers are allowed on is no host.
+    #[error(transparent)]
+    AllowedHost(#[from] AllowedHostError),
     /// The share of a target is none.
     #[error(transparent)]
     Share(#[from] ShareError),
@@ -129,6 +142,8 @@ pub struct Config {
     pub sequences_max: NonZeroUsize,
     /// What targets count where several want to be drafted for at once, if not 1.
     pub shares: Vec<TargetShare>,
+    /// Hosts that verifiers may be on; any if empty.
+    pub allow_verifiers: Vec<AllowedHost>,
     /// The budget for keys and values; what suits model and machine when none.
     pub kv_memory: Option<MemoryBudget>,
     /// What matrices are multiplied in.
@@ -155,6 +170,7 @@ impl Config {
             threads,
             sequences_max: Self::SEQUENCES_MAX,
             shares: Vec::new(),
+            allow_verifiers: Vec::new(),
             kv_memory: None,
             compute: Compute::Draft,
             device: DeviceKind::default(),
@@ -171,6 +187,7 @@ impl Config {
         let thresholds = faults.sift(args.thresholds.as_deref().map(check_thresholds).transpose());
         let compute = faults.sift(args.compute.quantized(args.quantize));
         let shares = faults.sift_all(args.weights.iter().map(|weight| weight.parse::<TargetShare>()));
+        let allow_verifiers = faults.sift_all(args.allow_verifiers.iter().map(|host| host.parse::<AllowedHost>()));
         let name = args.name.clone().unwrap_or_else(|| Self::default_name(&args.model, args.layers));
         faults.finish(|| {
             Some(Self {
@@ -181,6 +198,7 @@ impl Config {
                 listen: args.listen,
                 sequences_max: args.sequences_max,
                 shares,
+                allow_verifiers,
                 kv_memory: args.kv_memory,
                 compute: compute?,
                 device: args.device,

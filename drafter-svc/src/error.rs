@@ -121,6 +121,8 @@ pub(crate) enum SequenceError {
     Full { limit: usize, target: String },
     #[error(transparent)]
     Memory(#[from] PoolFault),
+    #[error("this drafter sends no trees to {verifier}: verifiers may be on {allowed}")]
+    NotAllowed { verifier: String, allowed: String },
     #[error("no start came before the call ended or {} seconds went by", limit.as_secs())]
     NoStart { limit: Duration },
     #[error(transparent)]
@@ -156,6 +158,7 @@ impl From<SequenceError> for Fault {
             | E::Deadline(_)
             | E::Connect(_)
             | E::NoStart { .. }
+            | E::NotAllowed { .. }
             | E::OtherTarget { .. }
             | E::Memory(PoolFault::TooSmall { .. }) => (Party::Gateway, FaultKind::BadInput),
             E::States { .. } => (Party::Verifier, FaultKind::Internal),

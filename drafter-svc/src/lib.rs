@@ -8,6 +8,7 @@
 //! (by their tokens, or by the target's hidden states), and whether rows may leave before the last layer. A trained
 //! predictor may say of each draft how likely the target is to take it.
 
+mod allowed;
 mod config;
 mod engine;
 mod error;
@@ -20,6 +21,7 @@ mod status;
 mod target_shares;
 mod verifiers;
 
+pub use allowed::{AllowedHost, AllowedHostError};
 pub use config::{Args, Config, ConfigError, ConfigFault};
 pub use error::{DrafterError, PredictorError, PredictorFault};
 pub use service::{Drafter, serve};

@@ -34,6 +34,11 @@ use crate::verifiers::{Verifier, Verifiers};
 /// A stream must say what it is about within this time.
 const OPENING_MAX: Duration = Duration::from_secs(10);
 
+/// A turn of the engine that has taken so many times as long as the largest measured pass alone, and this long at least, has
+/// no end.
+const TURN_MARGIN: u32 = 200;
+const TURN_MAX_LEAST: Duration = Duration::from_secs(20);
+
 /// A drafter ready to serve.
 #[derive(Clone)]
 pub struct Drafter(Arc<Inner>);
@@ -72,11 +77,14 @@ pub async fn serve(
             }
         }
     };
-    bound.serve(DrafterServer::new(drafter.clone()), FILE_DESCRIPTOR_SET, stop).await?;
-    match drafter.0.engine.fault() {
-        Some(fault) => Err(DrafterError::Engine { drafter: drafter.0.card.name.clone(), fault }),
-        None => Ok(()),
+    let engine = &drafter.0.engine;
+    let lost = |fault| DrafterError::Engine { drafter: drafter.0.card.name.clone(), fault };
+    tokio::select! {
+        served = bound.serve(DrafterServer::new(drafter.clone()), FILE_DESCRIPTOR_SET, stop) => served?,
+        // Nobody is served any more, so nothing is waited for.
+        fault = engine.stuck(drafter.turn_max()) => return Err(lost(fault)),
     }
+    engine.fault().map_or(Ok(()), |fault| Err(lost(fault)))
 }
 
 impl Drafter {
@@ -120,7 +128,7 @@ impl Drafter {
             memory,
             engine,
             slots,
-            verifiers: Verifiers::default(),
+            verifiers: Verifiers::new(config.allow_verifiers.clone()),
             levels,
             learned: Learned::default(),
             started: Instant::now(),
@@ -141,6 +149,12 @@ impl Drafter {
             arithmetic: card.arithmetic.clone(),
             targets: counts.targets(),
         }
+    }
+
+    /// No turn of the engine takes so long: many times what the largest of the passes took that were measured.
+    fn turn_max(&self) -> Duration {
+        let largest = self.0.levels.iter().map(|(_, took)| *took).max().unwrap_or_default();
+        (largest * TURN_MARGIN).max(TURN_MAX_LEAST)
     }
 
     /// What the drafter says of itself.
@@ -252,7 +266,7 @@ impl Drafter {
         let first = first.map_err(|status| Fault::from_status(Party::Gateway, &status))?.ok_or(no_start)?;
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
         let slot = self.0.slots.admit(&start.target)?;
-        let Verifier { channel, card } = self.0.verifiers.at(&start.verifier).await?;
+        let Verifier { channel, card, .. } = self.0.verifiers.at(&start.verifier).await?;
         self.check_target(&card)?;
         let (proposer, tap) = self.proposer(&start, &card, slot)?;
         let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{Fault, FaultKind, Party, VerifierCard, pb};
 use espalier_service_kit::{Deadline, channel, outgoing};
 use parking_lot::Mutex;
+use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request};
 
+use crate::allowed::AllowedHost;
 use crate::error::SequenceError;
 
 /// Verifiers that connections are kept to; with more, all are made anew.
@@ -19,27 +21,45 @@ pub(crate) const VERIFIERS_MAX: usize = 256;
 /// A verifier that does not describe itself within this time is not reached.
 const DESCRIBE_MAX: Duration = Duration::from_secs(2);
 
+/// What a verifier said of itself may not hold any more after so much time: another model may be served there.
+const CARD_MAX: Duration = Duration::from_secs(1);
+
 /// A verifier that has described itself.
 #[derive(Clone)]
 pub(crate) struct Verifier {
     pub(crate) channel: Channel,
     pub(crate) card: Arc<VerifierCard>,
+    described: Instant,
 }
 
-/// Those that were met so far, by address.
-#[derive(Default)]
-pub(crate) struct Verifiers(Mutex<HashMap<String, Verifier>>);
+/// Those that were met so far, by address, and which may be met.
+pub(crate) struct Verifiers {
+    allowed: Vec<AllowedHost>,
+    known: Mutex<HashMap<String, Verifier>>,
+}
 
 impl Verifiers {
-    /// The verifier at an address; one that is met for the first time is asked what it is.
+    /// None was met so far; those on other hosts than these are not, if there are any.
+    pub(crate) fn new(allowed: Vec<AllowedHost>) -> Self {
+        Self { allowed, known: Mutex::default() }
+    }
+
+    /// The verifier at an address, asked what it is unless it has just said so.
     pub(crate) async fn at(&self, address: &str) -> Result<Verifier, Fault> {
-        if let Some(verifier) = self.0.lock().get(address) {
-            return Ok(verifier.clone());
+        if !AllowedHost::any_admits(&self.allowed, address) {
+            let allowed: Vec<String> = self.allowed.iter().map(ToString::to_string).collect();
+            let (verifier, allowed) = (address.to_owned(), allowed.join(", "));
+            return Err(SequenceError::NotAllowed { verifier, allowed }.into());
         }
-        let channel = channel(address).map_err(SequenceError::from)?;
+        let known = self.known.lock().get(address).cloned();
+        let channel = match known {
+            Some(verifier) if verifier.described.elapsed() < CARD_MAX => return Ok(verifier),
+            Some(verifier) => verifier.channel,
+            None => channel(address).map_err(SequenceError::from)?,
+        };
         let card = Arc::new(describe(channel.clone()).await?);
-        let verifier = Verifier { channel, card };
-        let mut known = self.0.lock();
+        let verifier = Verifier { channel, card, described: Instant::now() };
+        let mut known = self.known.lock();
         if known.len() >= VERIFIERS_MAX {
             known.clear();
         }
@@ -49,14 +69,18 @@ impl Verifiers {
 
     /// What answers at this address next may be another verifier.
     pub(crate) fn forget(&self, address: &str) {
-        self.0.lock().remove(address);
+        self.known.lock().remove(address);
     }
 }
 
 async fn describe(channel: Channel) -> Result<VerifierCard, Fault> {
     let metadata = outgoing(Some(Deadline::after(DESCRIBE_MAX)));
     let request = Request::from_parts(metadata, Extensions::new(), pb::DescribeVerifierRequest {});
-    let described = VerifierClient::new(channel).describe(request).await;
+    let mut client = VerifierClient::new(channel);
+    // The deadline that it is told binds nobody who was stopped.
+    let described = timeout(DESCRIBE_MAX, client.describe(request)).await;
+    let late = |_| Fault::new(Party::Verifier, FaultKind::Gone, "it did not say in time what it is");
+    let described = described.map_err(late)?;
     let described = described.map_err(|status| Fault::from_status(Party::Verifier, &status))?.into_inner();
     VerifierCard::try_from(described).map_err(|error| Fault::new(Party::Verifier, FaultKind::Internal, error))
 }

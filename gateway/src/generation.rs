@@ -32,6 +32,8 @@ pub(crate) struct Generation {
     policy: PolicySpec,
     /// Drafters that failed this sequence, by their URLs.
     failed: Vec<String>,
+    /// Of these, those that would fail it again.
+    unfit: Vec<String>,
     /// Verifiers that refused this sequence, by their URLs.
     refused: Vec<String>,
     /// The verifier that was chosen last.
@@ -59,6 +61,7 @@ impl Generation {
             policy: request.policy(drafting.name()),
             drafting,
             failed: Vec::new(),
+            unfit: Vec::new(),
             refused: Vec::new(),
             text: TextStream::new(&request.target.tokenizer, request.stop_strings.clone()),
             verifier: None,
@@ -110,10 +113,10 @@ impl Generation {
         if !self.offers.are_due(without, now) {
             return;
         }
-        let found = Drafting::find(&self.request, &self.directory, &[]);
+        let found = Drafting::find(&self.request, &self.directory, &self.unfit);
         if found.drafter().is_some() {
             tracing::info!(sequence = %self.request.sequence.id, drafter = found.name(), "a sequence is drafted for again");
-            self.failed.clear();
+            self.failed.clone_from(&self.unfit);
             self.rounds = None;
             self.policy = self.request.policy(found.name());
             self.drafting = found;
@@ -173,6 +176,10 @@ impl Generation {
     fn note_loss(&mut self, fault: &Fault) {
         if is_refusal(fault) {
             self.refused.extend(self.verifier.as_ref().map(|verifier| verifier.peer().url().to_owned()));
+        }
+        let passes = matches!(fault.kind, FaultKind::Gone | FaultKind::Overloaded | FaultKind::LostSequence);
+        if fault.party != Party::Verifier && !passes {
+            self.unfit.extend(self.drafting.drafter().map(|drafter| drafter.url().to_owned()));
         }
         match (fault.kind, fault.party, self.drafting.drafter(), &self.verifier) {
             (FaultKind::Gone, Party::Drafter, Some(drafter), _) => drafter.lost(fault),

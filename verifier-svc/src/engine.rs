@@ -18,8 +18,10 @@ mod thread;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use espalier_proto::{Open, Slots, Submission};
+use espalier_service_kit::Pulse;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -38,7 +40,17 @@ pub(crate) struct Engine {
     next_key: AtomicU64,
     /// Why the model was lost, if it was.
     lost: Arc<OnceLock<String>>,
+    pulse: Pulse,
+    /// No turn takes so long.
+    turn_max: Duration,
 }
+
+/// Rows of a pass that is larger than any.
+const ROWS_AMPLE: usize = 1024;
+
+/// A turn that has taken so many times as long as such a pass does alone, and this long at least, has no end.
+const TURN_MARGIN: u32 = 20;
+const TURN_MAX_LEAST: Duration = Duration::from_secs(20);
 
 impl Engine {
     /// Starts the thread; it ends when the engine and all handles are gone.
@@ -47,8 +59,11 @@ impl Engine {
         let (commands, queue) = mpsc::channel(2 * sequences_max * COMMANDS_PER_SEQUENCE);
         let counts = model.counts.clone();
         let lost = Arc::new(OnceLock::new());
-        thread::start(model, queue, lost.clone())?;
-        Ok(Self { commands, admission: Admission::new(sequences_max), counts, next_key: AtomicU64::new(0), lost })
+        let pass = Duration::from_secs_f64(model.costs.at(ROWS_AMPLE).max(0.0) / 1e3);
+        let (pulse, turn_max) = (Pulse::default(), (pass * TURN_MARGIN).max(TURN_MAX_LEAST));
+        thread::start(model, queue, lost.clone(), pulse.clone())?;
+        let admission = Admission::new(sequences_max);
+        Ok(Self { commands, admission, counts, next_key: AtomicU64::new(0), lost, pulse, turn_max })
     }
 
     /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
@@ -79,6 +94,12 @@ impl Engine {
     pub(crate) fn fault(&self) -> Option<String> {
         let unknown = || "its thread has ended".to_owned();
         self.commands.is_closed().then(|| self.lost.get().cloned().unwrap_or_else(unknown))
+    }
+
+    /// Ready, with why, when a turn of the thread has no end.
+    pub(crate) async fn stuck(&self) -> String {
+        self.pulse.stuck(self.turn_max).await;
+        format!("a pass has not ended after {:?}", self.turn_max)
     }
 
     /// Ready when the thread has ended.

@@ -37,11 +37,13 @@ pub async fn serve(
             }
         }
     };
-    bound.serve(server, FILE_DESCRIPTOR_SET, stop).await?;
-    match target.engine.fault() {
-        Some(fault) => Err(ServiceError::Engine { target: target.card.name.clone(), fault }),
-        None => Ok(()),
+    let lost = |fault| ServiceError::Engine { target: target.card.name.clone(), fault };
+    tokio::select! {
+        served = bound.serve(server, FILE_DESCRIPTOR_SET, stop) => served?,
+        // Nobody is served any more, so nothing is waited for.
+        fault = target.engine.stuck() => return Err(lost(fault)),
     }
+    target.engine.fault().map_or(Ok(()), |fault| Err(lost(fault)))
 }
 
 struct Service {

@@ -71,7 +71,8 @@ impl CommittedState {
         let root = committed.len().saturating_sub(1);
         let first = match self {
             Self::Tokens => known,
-            Self::TokensAndStates(unread) if unread.end() < root => known,
+            // States that have come are read first, and stand for the tokens of their positions.
+            Self::TokensAndStates(unread) if unread.end() < root => known.max(unread.end()),
             Self::States(_) | Self::TokensAndStates(_) => root,
         };
         committed.get(first..).unwrap_or_default()

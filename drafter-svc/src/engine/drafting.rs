@@ -200,7 +200,7 @@ impl Drafting {
         let candidates = frontier.iter().enumerate().map(|(i, &id)| {
             let children = match answers.best(i) {
                 Some(best) => best?.candidates(self.grower.width()),
-                None => self.children(id, &answers.logits(i)[..self.vocab])?,
+                None => self.children(id, answers.logits(i).get(..self.vocab).unwrap_or_default())?,
             };
             match &self.prediction {
                 Some(prediction) => prediction.of(children, self.depth(id) + 1, answers.state(i)),

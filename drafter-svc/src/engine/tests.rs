@@ -106,6 +106,26 @@ async fn states_may_come_with_a_later_outcome() {
 }
 
 #[tokio::test]
+async fn states_that_have_come_are_read_before_the_tokens_after_them_whatever_was_read_when() {
+    let bench = Bench::new(edd_beside(), None);
+    // What follows the positions whose states are known is read in one pass, or in several.
+    for behind in [2, 30, 54, 60, 64, 65, 200] {
+        let (text, known) = (text(11 + behind), 10);
+        let stated = outcome(&text[..11], 10, states(&text[..known], 0));
+        let unstated = Outcome { states: None, ..outcome(&text, 11, HiddenStates::new(0, 64)) };
+        let mut unread = bench.sequence(&text[..10]);
+        unread.commit_plain(&stated).unwrap();
+        unread.commit_plain(&unstated).unwrap();
+
+        let mut read = bench.sequence(&text[..10]);
+        read.commit_plain(&stated).unwrap();
+        let mut read = bench.grow(read).await.0;
+        read.commit(&unstated, None).unwrap();
+        assert_eq!(bench.grow(unread).await.1, bench.grow(read).await.1, "{behind} tokens behind");
+    }
+}
+
+#[tokio::test]
 async fn sequences_that_share_a_pass_draft_what_they_draft_alone() {
     for model in [edd(), edd_beside(), sorted(&[1, 2, 4]), sorted(&[4])] {
         let bench = Bench::new(model, None);

@@ -5,12 +5,12 @@
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use espalier_model::{Asked, AtExit, DraftModel, ModelError, Output, Segment, States, Workspace};
 use espalier_proto::{PassCounters, RoundCounts};
 use espalier_round::Proposed;
-use espalier_service_kit::Gauge;
+use espalier_service_kit::{Gauge, Pulse};
 use tokio::sync::{mpsc, oneshot};
 
 use super::drafting::Drafting;
@@ -41,6 +41,7 @@ pub(crate) struct Engine {
     counts: Counts,
     /// Why the model was lost, if it was.
     lost: Arc<OnceLock<String>>,
+    pulse: Pulse,
 }
 
 /// A sequence's way to the engine, with its slot.
@@ -59,21 +60,29 @@ impl Engine {
         let passes = Arc::clone(&counts.passes);
         let lost = Arc::new(OnceLock::new());
         let of_thread = Arc::clone(&lost);
+        let pulse = Pulse::default();
+        let beating = pulse.clone();
         let body = move || {
             let mut queue = queue;
-            if let Err(fault) = Turns::new(&model, work, passes).run(&mut queue) {
+            if let Err(fault) = Turns::new(&model, work, passes).run(&mut queue, &beating) {
                 // Nobody else writes it, and it is there before the queue is gone.
                 let _ = of_thread.set(fault);
             }
         };
         thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
-        Ok(Self { requests: sender, counts, lost })
+        Ok(Self { requests: sender, counts, lost, pulse })
     }
 
     /// Why the thread has ended, if it has.
     pub(crate) fn fault(&self) -> Option<String> {
         let unknown = || "its thread has ended".to_owned();
         self.requests.is_closed().then(|| self.lost.get().cloned().unwrap_or_else(unknown))
+    }
+
+    /// Ready, with why, when one turn of the thread has taken `limit`.
+    pub(crate) async fn stuck(&self, limit: Duration) -> String {
+        self.pulse.stuck(limit).await;
+        format!("a draft level has not ended after {limit:?}")
     }
 
     /// Ready when the thread has ended.
@@ -131,7 +140,7 @@ impl<'a> Turns<'a> {
     ///
     /// # Errors
     /// The model cannot be used any more, for the reason given.
-    fn run(mut self, queue: &mut mpsc::Receiver<GrowRequest>) -> Result<(), String> {
+    fn run(mut self, queue: &mut mpsc::Receiver<GrowRequest>, pulse: &Pulse) -> Result<(), String> {
         loop {
             if self.ready.is_empty() {
                 let Some(request) = queue.blocking_recv() else { return Ok(()) };
@@ -142,7 +151,9 @@ impl<'a> Turns<'a> {
                     self.take(request);
                 }
             }
+            let beat = pulse.begin();
             self.turn();
+            drop(beat);
             if let Some(fault) = self.lost.take() {
                 return Err(fault);
             }

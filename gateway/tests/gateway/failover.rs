@@ -137,6 +137,20 @@ async fn a_drafter_that_was_full_for_a_moment_drafts_before_the_text_is_over() {
 }
 
 #[tokio::test]
+async fn a_drafter_that_would_fail_again_is_not_asked_again() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    small.life.broken.store(true, Ordering::SeqCst);
+    let url = gateway(&[&toy], &[&small]).await;
+    let stream = begin(&url, request(500)).await;
+    small.life.broken.store(false, Ordering::SeqCst);
+    let begun = Instant::now();
+    eventually(|| begun.elapsed() > Duration::from_millis(1200)).await;
+    let answer = rest(stream).await.unwrap();
+    let speculation = answer.completion.speculation;
+    assert_eq!((speculation.drafter.as_str(), speculation.failovers, small.life.rounds()), ("ngram", 1, 0));
+}
+
+#[tokio::test]
 async fn no_tree_is_larger_than_the_verifier_takes() {
     let toy = verifier("toy").await;
     toy.life.tree_nodes_max.store(2, Ordering::SeqCst);

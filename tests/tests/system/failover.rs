@@ -207,6 +207,17 @@ async fn a_drafter_that_reads_hidden_states_is_done_without_or_gets_them_all_aga
 }
 
 #[tokio::test]
+async fn a_drafter_that_may_not_send_trees_to_a_verifier_is_done_without() {
+    let mut plan = plan(&["small"], None, 2);
+    plan.drafters[0].allow_verifiers = vec!["10.0.0.0/8".parse().unwrap(), "verifier".parse().unwrap()];
+    let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
+    let (prompt, expected) = prompts("small").remove(0);
+    let whole = answer(&client(&system), request("small", &prompt, expected.len(), sampling(0.0, 5))).await;
+    assert_eq!((whole.ids(), whole.completion.speculation.drafter.as_str()), (expected, "ngram"));
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_drafter_without_memory_for_a_sequence_is_done_without() {
     let mut plan = plan(&["small"], None, 2);
     plan.drafters[0].kv_memory = Some(MemoryBudget::Bytes(Bytes(1 << 20)));

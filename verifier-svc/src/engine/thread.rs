@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use espalier_model::{Decoder, Workspace};
+use espalier_service_kit::Pulse;
 use tokio::sync::mpsc;
 
 use super::batch;
@@ -20,8 +21,13 @@ const COMMANDS_PER_TURN_MAX: usize = 4096;
 const ARRIVALS_LOOK: Duration = Duration::from_micros(50);
 
 /// Starts the thread; it ends when nobody can send commands any more, or when the model is lost, and `lost` says why.
-pub(super) fn start(model: Loaded, queue: mpsc::Receiver<Command>, lost: Arc<OnceLock<String>>) -> io::Result<()> {
-    let mut turns = Turns { sequences: Sequences::new(&model), queue, pass: Duration::ZERO };
+pub(super) fn start(
+    model: Loaded,
+    queue: mpsc::Receiver<Command>,
+    lost: Arc<OnceLock<String>>,
+    pulse: Pulse,
+) -> io::Result<()> {
+    let mut turns = Turns { sequences: Sequences::new(&model), queue, pass: Duration::ZERO, pulse };
     let body = move || {
         if let Err(fault) = turns.run(&model.decoder, model.work) {
             // Nobody else writes it, and it is there before the queue is gone.
@@ -37,11 +43,14 @@ struct Turns {
     queue: mpsc::Receiver<Command>,
     /// What a pass takes.
     pass: Duration,
+    pulse: Pulse,
 }
 
 impl Turns {
     fn run(&mut self, decoder: &Decoder, mut work: Workspace) -> Result<(), String> {
         while self.take_in() {
+            let pulse = self.pulse.clone();
+            let _beat = pulse.begin();
             self.gather(&work);
             let begun = Instant::now();
             batch::turn(decoder, &mut work, &mut self.sequences)?;

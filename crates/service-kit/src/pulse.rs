@@ -1,0 +1,82 @@
+//! Whether a thread that works in turns still ends them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Beats when a turn begins and when it ends; clones are the same pulse.
+#[derive(Debug, Clone, Default)]
+pub struct Pulse(Arc<AtomicU64>);
+
+/// A turn at work; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Beat<'p>(&'p Pulse);
+
+impl Pulse {
+    /// A turn begins.
+    pub fn begin(&self) -> Beat<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Beat(self)
+    }
+
+    /// Ready when one turn has been at work for `limit`. That is counted in looks, not by a clock, so that a process that was
+    /// stopped as a whole is not taken for one whose thread hangs.
+    pub async fn stuck(&self, limit: Duration) {
+        let looks_max = limit.as_secs().max(1);
+        let (mut seen, mut looks) = (0, 0);
+        while looks < looks_max {
+            sleep(LOOK).await;
+            let beats = self.0.load(Ordering::Relaxed);
+            // Odd while a turn is at work.
+            looks = if beats == seen && beats % 2 == 1 { looks + 1 } else { 0 };
+            seen = beats;
+        }
+    }
+}
+
+impl Drop for Beat<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_does_not_end_is_noticed() {
+        let pulse = Pulse::default();
+        let (began, _beat) = (Instant::now(), pulse.begin());
+        pulse.clone().stuck(LIMIT).await;
+        assert_eq!(began.elapsed(), LIMIT + LOOK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_nothing_to_do_or_ends_its_turns_is_not_stuck() {
+        let pulse = Pulse::default();
+        assert!(timeout(100 * LIMIT, pulse.stuck(LIMIT)).await.is_err());
+        let turns = async {
+            for _ in 0..100 {
+                let beat = pulse.begin();
+                sleep(LIMIT - LOOK).await;
+                drop(beat);
+            }
+        };
+        tokio::select! {
+            () = pulse.stuck(LIMIT) => panic!("turns that end were taken for one that does not"),
+            () = turns => {}
+        }
+    }
+}
