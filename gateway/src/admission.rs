@@ -14,6 +14,7 @@ mod service_time;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use client::ClientNameError;
@@ -30,6 +31,8 @@ pub(crate) struct Limits {
     pub(crate) running: usize,
     /// Those that wait for a slot.
     pub(crate) queued: usize,
+    /// Those of one client, served or waiting.
+    pub(crate) each: usize,
     /// How many slots in a row each client is given while others wait.
     pub(crate) weights: ClientWeights,
 }
@@ -59,13 +62,21 @@ struct Admission<W> {
     limits: Limits,
     /// Never below the limit while anybody waits.
     running: usize,
+    /// Requests of each client that has some, served or waiting.
+    of_clients: BTreeMap<Client, usize>,
     lines: Lines<W>,
     service: ServiceTime,
 }
 
 impl<W> Admission<W> {
     fn new(limits: Limits) -> Self {
-        Self { limits, running: 0, lines: Lines::default(), service: ServiceTime::default() }
+        Self {
+            limits,
+            running: 0,
+            of_clients: BTreeMap::new(),
+            lines: Lines::default(),
+            service: ServiceTime::default(),
+        }
     }
 
     fn occupancy(&self) -> Occupancy {
@@ -77,6 +88,20 @@ impl<W> Admission<W> {
         if remaining.is_some_and(|remaining| remaining.is_zero()) {
             return Decision::Refuse(Refusal { reason: Reason::Late, retry_after: None });
         }
+        let (own, limit) = (self.of_clients.get(&client).copied().unwrap_or(0), self.limits.each);
+        if own >= limit {
+            let reason = Reason::Client { own, limit };
+            return Decision::Refuse(Refusal { reason, retry_after: Some(self.retry_after()) });
+        }
+        let decision = self.place(client.clone(), remaining, waiter);
+        if !matches!(decision, Decision::Refuse(_)) {
+            self.of_clients.insert(client, own + 1);
+        }
+        decision
+    }
+
+    /// Gives a request a slot, or a place in the queue.
+    fn place(&mut self, client: Client, remaining: Option<Duration>, waiter: W) -> Decision {
         if self.running < self.limits.running {
             self.running += 1;
             return Decision::Run;
@@ -120,6 +145,16 @@ impl<W> Admission<W> {
             self.running = self.running.saturating_sub(1);
         }
         next
+    }
+
+    /// A request of `client` that was not refused has ended, or waits no longer.
+    fn has_gone(&mut self, client: &Client) {
+        if let Some(own) = self.of_clients.get_mut(client) {
+            *own -= 1;
+            if *own == 0 {
+                self.of_clients.remove(client);
+            }
+        }
     }
 
     /// Takes a request out of the queue; `false` if it is not there any more, because it was given a slot.

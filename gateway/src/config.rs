@@ -69,6 +69,9 @@ pub struct Args {
     /// Requests that wait for a slot, of one client at most as many as it leaves free; more are refused
     #[arg(long, env = "ESPALIER_GATEWAY_QUEUED_MAX", default_value_t = Config::QUEUED_MAX, value_name = "N")]
     pub queued_max: usize,
+    /// Requests of one client, served or waiting; more are refused. Any number when absent
+    #[arg(long, env = "ESPALIER_GATEWAY_CLIENT_REQUESTS_MAX", value_name = "N")]
+    pub client_requests_max: Option<usize>,
     /// Seconds for which nothing of an answer need be read; one that stands still for longer is given up, as it holds places
     /// of all services
     #[arg(long, env = "ESPALIER_GATEWAY_UNREAD_MAX", default_value_t = Config::UNREAD_MAX.as_secs(), value_name = "SECONDS")]
@@ -170,10 +173,13 @@ impl Config {
         let usual = faults.sift(Usual::new(&args.policy, profiles.unwrap_or_default()));
         let running = faults.sift(in_range("requests-max", args.requests_max, REQUESTS_RANGE));
         let queued = faults.sift(in_range("queued-max", args.queued_max, QUEUED_RANGE));
+        let each = args.client_requests_max.map(|each| in_range("client-requests-max", each, REQUESTS_RANGE));
+        let each = faults.sift(each.transpose());
         let weights = weights(&args.client_weights, &mut faults);
         let unread_max = faults.sift(in_range("unread-max", args.unread_max as usize, UNREAD_RANGE));
         faults.finish(|| {
-            let limits = Limits { running: running?, queued: queued?, weights };
+            let each = each?.unwrap_or(usize::MAX);
+            let limits = Limits { running: running?, queued: queued?, each, weights };
             let unread_max = Duration::from_secs(unread_max? as u64);
             Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits, unread_max })
         })
@@ -190,8 +196,12 @@ impl Config {
         let verifiers = self::verifiers(verifiers, &mut faults);
         let drafters = self::drafters(drafters, &mut faults);
         let usual = faults.sift(Usual::new(Self::POLICY, Profiles::default()));
-        let limits =
-            Limits { running: Self::REQUESTS_MAX, queued: Self::QUEUED_MAX, weights: ClientWeights::default() };
+        let limits = Limits {
+            running: Self::REQUESTS_MAX,
+            queued: Self::QUEUED_MAX,
+            each: usize::MAX,
+            weights: ClientWeights::default(),
+        };
         let (resolver, unread_max) = (Resolver::system(), Self::UNREAD_MAX);
         faults.finish(|| Some(Self { verifiers, drafters, resolver, usual: usual?, limits, unread_max }))
     }
@@ -285,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn a_gateway_may_be_told_never_to_let_wait_and_who_is_given_more() {
         let args = ["--requests-max=3", "--queued-max=0", "--client-weight", "team=a=4,batch=1"];
-        let Limits { running, queued, weights } = parsed(&args).unwrap().limits;
+        let Limits { running, queued, weights, .. } = parsed(&args).unwrap().limits;
         assert_eq!((running, queued), (3, 0));
         let weight = |name: &str| weights.of(&crate::admission::Client::Named(name.into()));
         assert_eq!(["team=a", "batch", "other"].map(weight), [4, 1, 1]);

@@ -21,7 +21,7 @@ pub struct ClientNameError {
 }
 
 /// Who shares slots with others: whoever goes by one name, or nameless asks from one host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Client {
     /// It said who it is.
     Named(Box<str>),

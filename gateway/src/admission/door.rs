@@ -34,17 +34,20 @@ impl Door {
     pub(crate) async fn enter(self: &Arc<Self>, client: Client, deadline: Option<Deadline>) -> Result<Slot, Refusal> {
         let turn = Arc::new(Notify::new());
         let remaining = deadline.map(Deadline::remaining);
-        let decision = self.0.lock().ask(client, remaining, Arc::clone(&turn));
+        let decision = self.0.lock().ask(client.clone(), remaining, Arc::clone(&turn));
+        if let Decision::Refuse(refusal) = decision {
+            return Err(refusal);
+        }
+        let guest = Guest { door: Arc::clone(self), client };
         match decision {
-            Decision::Run => {}
-            Decision::Refuse(refusal) => return Err(refusal),
+            Decision::Run | Decision::Refuse(_) => {}
             Decision::Wait(ticket) => {
                 let mut waiting = Waiting { door: self, ticket: Some(ticket) };
                 turn.notified().await;
                 waiting.ticket = None;
             }
         }
-        Ok(Slot { door: Arc::clone(self), since: Instant::now() })
+        Ok(Slot { guest, since: Instant::now() })
     }
 
     fn pass_on(&self) {
@@ -72,17 +75,31 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// A request that was not refused; who it is counted to, until it is dropped.
+#[derive(Debug)]
+struct Guest {
+    door: Arc<Door>,
+    client: Client,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.door.0.lock().has_gone(&self.client);
+    }
+}
+
 /// A request's slot; given on when dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    door: Arc<Door>,
+    guest: Guest,
     since: Instant,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.door.0.lock().note_service(self.since.elapsed());
-        self.door.pass_on();
+        let door = &self.guest.door;
+        door.0.lock().note_service(self.since.elapsed());
+        door.pass_on();
     }
 }
 
@@ -99,7 +116,7 @@ mod tests {
     use super::*;
 
     fn door(running: usize, queued: usize) -> Arc<Door> {
-        Arc::new(Door::new(Limits { running, queued, weights: ClientWeights::default() }))
+        Arc::new(Door::new(Limits { running, queued, each: usize::MAX, weights: ClientWeights::default() }))
     }
 
     fn occupancy(door: &Door) -> (usize, usize) {
@@ -119,6 +136,25 @@ mod tests {
         assert_eq!(occupancy(&door), (1, 0));
         drop(second);
         assert_eq!(occupancy(&door), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_client_has_no_more_requests_than_one_may_have_whether_they_run_or_wait() {
+        let limits = Limits { running: 1, queued: 9, each: 2, weights: ClientWeights::default() };
+        let door = Arc::new(Door::new(limits));
+        let [one, other] = ["one", "other"].map(|name| Client::Named(name.into()));
+        let first = door.enter(one.clone(), None).await.unwrap();
+        let mut second = door.enter(one.clone(), None).boxed();
+        assert!(poll!(&mut second).is_pending());
+        let refusal = door.enter(one.clone(), None).await.unwrap_err();
+        assert_eq!(refusal.reason, Reason::Client { own: 2, limit: 2 });
+        assert!(poll!(&mut door.enter(other, None).boxed()).is_pending(), "another client has room");
+        drop(second);
+        let mut third = door.enter(one.clone(), None).boxed();
+        assert!(poll!(&mut third).is_pending(), "who waits no longer counts no longer");
+        drop(first);
+        drop(third.await.unwrap());
+        assert!(door.0.lock().of_clients.is_empty());
     }
 
     #[tokio::test]

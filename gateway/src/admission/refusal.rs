@@ -33,6 +33,14 @@ pub enum Reason {
         /// Slots left in the queue.
         free: usize,
     },
+    /// The client has as many requests as one may have.
+    #[error("{own} requests of this client are being served or wait, and one client may have {limit}")]
+    Client {
+        /// Its requests.
+        own: usize,
+        /// As many as it may have.
+        limit: usize,
+    },
     /// It would wait for longer than it may take.
     #[error("a slot is expected in {} ms, but the deadline is in {} ms", wait.as_millis(), remaining.as_millis())]
     Hopeless {

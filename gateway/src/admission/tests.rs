@@ -17,7 +17,7 @@ fn client(number: usize) -> Client {
 
 fn admission(running: usize, queued: usize) -> Admission<usize> {
     let weights = WEIGHTS.iter().enumerate().map(|(number, &weight)| (number.to_string(), weight)).collect();
-    Admission::new(Limits { running, queued, weights })
+    Admission::new(Limits { running, queued, each: usize::MAX, weights })
 }
 
 /// A request that waits.
