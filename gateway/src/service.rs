@@ -81,7 +81,7 @@ pub async fn serve(
 
 impl Gateway {
     /// A gateway that has asked each of its verifiers and drafters once what it
-    /// is. Those that did not answer, or not in [`FIRST_ANSWERS_MAX`], are asked again while it serves.
+    /// is. Those that did not answer, or not in five seconds, are asked again while it serves.
     pub async fn start(config: Config) -> Self {
         let directory = Arc::new(Directory::new(&config));
         if timeout(FIRST_ANSWERS_MAX, directory.refresh()).await.is_err() {
