@@ -83,7 +83,7 @@ pub struct Args {
         value_name = "HOST[,HOST…]"
     )]
     pub allow_verifiers: Vec<String>,
-    /// The end
+    /// How it ends
     #[command(flatten)]
     pub drain: DrainArgs,
     /// Logs and traces.

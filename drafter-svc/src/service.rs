@@ -13,7 +13,7 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
 use espalier_service_kit::{Bound, Bytes, Deadline, outgoing};
-use espalier_speculation::{Acceptance, CostModel, Grower, PolicySpec, parse_policy};
+use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -34,10 +34,8 @@ use crate::verifiers::{Verifier, Verifiers};
 /// A stream must say what it is about within this time.
 const OPENING_MAX: Duration = Duration::from_secs(10);
 
-/// A turn of the engine that has taken so many times as long as the largest measured pass alone, and this long at least, has
-/// no end.
-const TURN_MARGIN: u32 = 200;
-const TURN_MAX_LEAST: Duration = Duration::from_secs(20);
+/// Rows of a pass that is larger than any.
+const ROWS_AMPLE: usize = 1024;
 
 /// A drafter ready to serve.
 #[derive(Clone)]
@@ -82,7 +80,7 @@ pub async fn serve(
     tokio::select! {
         served = bound.serve(DrafterServer::new(drafter.clone()), FILE_DESCRIPTOR_SET, stop) => served?,
         // Nobody is served any more, so nothing is waited for.
-        fault = engine.stuck(drafter.turn_max()) => return Err(lost(fault)),
+        fault = engine.stuck(drafter.largest_pass()) => return Err(lost(fault)),
     }
     engine.fault().map_or(Ok(()), |fault| Err(lost(fault)))
 }
@@ -151,10 +149,11 @@ impl Drafter {
         }
     }
 
-    /// No turn of the engine takes so long: many times what the largest of the passes took that were measured.
-    fn turn_max(&self) -> Duration {
-        let largest = self.0.levels.iter().map(|(_, took)| *took).max().unwrap_or_default();
-        (largest * TURN_MARGIN).max(TURN_MAX_LEAST)
+    /// What a pass of [`ROWS_AMPLE`] rows takes where nothing else runs.
+    fn largest_pass(&self) -> Duration {
+        let measured = self.0.levels.iter().map(|&(rows, took)| (rows, took.as_secs_f64()));
+        let seconds = Curve::through(measured).map_or(0.0, |curve| curve.at(ROWS_AMPLE));
+        Duration::from_secs_f64(seconds.max(0.0))
     }
 
     /// What the drafter says of itself.

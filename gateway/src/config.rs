@@ -85,7 +85,7 @@ pub struct Args {
         value_delimiter = ','
     )]
     pub client_weights: Vec<String>,
-    /// The end
+    /// How it ends
     #[command(flatten)]
     pub drain: DrainArgs,
     /// Logs and traces

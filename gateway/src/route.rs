@@ -124,21 +124,17 @@ impl Route {
 impl Offers {
     /// Whether a draft model is to be looked for now, by a sequence that is `without` one.
     pub(crate) fn are_due(&mut self, without: bool, now: Instant) -> bool {
-        let (due, pause) = match self.due {
-            _ if !without => {
-                self.due = None;
-                return false;
-            }
-            None => (now + OFFER_PAUSE_MIN, OFFER_PAUSE_MIN),
-            Some((due, pause)) if due <= now => {
-                let pause = pause.saturating_mul(2).min(OFFER_PAUSE_MAX);
-                self.due = Some((now + pause, pause));
-                return true;
-            }
-            Some(waiting) => waiting,
-        };
-        self.due = Some((due, pause));
-        false
+        if !without {
+            self.due = None;
+            return false;
+        }
+        let (due, pause) = *self.due.get_or_insert((now + OFFER_PAUSE_MIN, OFFER_PAUSE_MIN));
+        if now < due {
+            return false;
+        }
+        let pause = pause.saturating_mul(2).min(OFFER_PAUSE_MAX);
+        self.due = Some((now + pause, pause));
+        true
     }
 }
 

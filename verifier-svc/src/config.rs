@@ -61,7 +61,7 @@ pub struct Args {
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`
     #[arg(long, env = "ESPALIER_VERIFIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
-    /// The end
+    /// How it ends
     #[command(flatten)]
     pub drain: DrainArgs,
     /// Logs and traces

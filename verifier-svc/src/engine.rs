@@ -41,16 +41,12 @@ pub(crate) struct Engine {
     /// Why the model was lost, if it was.
     lost: Arc<OnceLock<String>>,
     pulse: Pulse,
-    /// No turn takes so long.
-    turn_max: Duration,
+    /// What a pass of [`ROWS_AMPLE`] rows takes where nothing else runs.
+    largest_pass: Duration,
 }
 
 /// Rows of a pass that is larger than any.
 const ROWS_AMPLE: usize = 1024;
-
-/// A turn that has taken so many times as long as such a pass does alone, and this long at least, has no end.
-const TURN_MARGIN: u32 = 20;
-const TURN_MAX_LEAST: Duration = Duration::from_secs(20);
 
 impl Engine {
     /// Starts the thread; it ends when the engine and all handles are gone.
@@ -59,11 +55,11 @@ impl Engine {
         let (commands, queue) = mpsc::channel(2 * sequences_max * COMMANDS_PER_SEQUENCE);
         let counts = model.counts.clone();
         let lost = Arc::new(OnceLock::new());
-        let pass = Duration::from_secs_f64(model.costs.at(ROWS_AMPLE).max(0.0) / 1e3);
-        let (pulse, turn_max) = (Pulse::default(), (pass * TURN_MARGIN).max(TURN_MAX_LEAST));
+        let largest_pass = Duration::from_secs_f64(model.costs.at(ROWS_AMPLE).max(0.0) / 1e3);
+        let pulse = Pulse::default();
         thread::start(model, queue, lost.clone(), pulse.clone())?;
         let admission = Admission::new(sequences_max);
-        Ok(Self { commands, admission, counts, next_key: AtomicU64::new(0), lost, pulse, turn_max })
+        Ok(Self { commands, admission, counts, next_key: AtomicU64::new(0), lost, pulse, largest_pass })
     }
 
     /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
@@ -98,8 +94,8 @@ impl Engine {
 
     /// Ready, with why, when a turn of the thread has no end.
     pub(crate) async fn stuck(&self) -> String {
-        self.pulse.stuck(self.turn_max).await;
-        format!("a pass has not ended after {:?}", self.turn_max)
+        let took = self.pulse.stuck(self.largest_pass).await;
+        format!("a pass has not ended after {took:?}")
     }
 
     /// Ready when the thread has ended.

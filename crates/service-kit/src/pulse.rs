@@ -9,6 +9,11 @@ use tokio::time::sleep;
 /// How often it is looked.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// A turn that has taken so many times as long as it does alone, and this long at least, has no end: others may want the
+/// processors, too.
+const TURN_MARGIN: u32 = 20;
+const TURN_MAX_LEAST: Duration = Duration::from_secs(20);
+
 /// Beats when a turn begins and when it ends; clones are the same pulse.
 #[derive(Debug, Clone, Default)]
 pub struct Pulse(Arc<AtomicU64>);
@@ -24,10 +29,12 @@ impl Pulse {
         Beat(self)
     }
 
-    /// Ready when one turn has been at work for `limit`. That is counted in looks, not by a clock, so that a process that was
-    /// stopped as a whole is not taken for one whose thread hangs.
-    pub async fn stuck(&self, limit: Duration) {
-        let looks_max = limit.as_secs().max(1);
+    /// Ready, with how long it has taken, when a turn has no end; the largest takes `alone` where nothing else runs. The time
+    /// is counted in looks, not by a clock, so that a process that was stopped as a whole is not taken for one whose thread
+    /// hangs.
+    pub async fn stuck(&self, alone: Duration) -> Duration {
+        let limit = (alone * TURN_MARGIN).max(TURN_MAX_LEAST);
+        let looks_max = limit.as_secs();
         let (mut seen, mut looks) = (0, 0);
         while looks < looks_max {
             sleep(LOOK).await;
@@ -36,6 +43,7 @@ impl Pulse {
             looks = if beats == seen && beats % 2 == 1 { looks + 1 } else { 0 };
             seen = beats;
         }
+        limit
     }
 }
 
@@ -53,20 +61,22 @@ mod tests {
 
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(10);
+    const ALONE: Duration = Duration::from_secs(2);
+    const LIMIT: Duration = Duration::from_secs(40);
 
     #[tokio::test(start_paused = true)]
     async fn a_turn_that_does_not_end_is_noticed() {
         let pulse = Pulse::default();
         let (began, _beat) = (Instant::now(), pulse.begin());
-        pulse.clone().stuck(LIMIT).await;
+        assert_eq!(pulse.clone().stuck(ALONE).await, LIMIT);
         assert_eq!(began.elapsed(), LIMIT + LOOK);
+        assert_eq!(pulse.stuck(Duration::ZERO).await, TURN_MAX_LEAST);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_has_nothing_to_do_or_ends_its_turns_is_not_stuck() {
         let pulse = Pulse::default();
-        assert!(timeout(100 * LIMIT, pulse.stuck(LIMIT)).await.is_err());
+        assert!(timeout(100 * LIMIT, pulse.stuck(ALONE)).await.is_err());
         let turns = async {
             for _ in 0..100 {
                 let beat = pulse.begin();
@@ -75,7 +85,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = pulse.stuck(LIMIT) => panic!("turns that end were taken for one that does not"),
+            _ = pulse.stuck(ALONE) => panic!("turns that end were taken for one that does not"),
             () = turns => {}
         }
     }

@@ -79,10 +79,10 @@ impl Engine {
         self.requests.is_closed().then(|| self.lost.get().cloned().unwrap_or_else(unknown))
     }
 
-    /// Ready, with why, when one turn of the thread has taken `limit`.
-    pub(crate) async fn stuck(&self, limit: Duration) -> String {
-        self.pulse.stuck(limit).await;
-        format!("a draft level has not ended after {limit:?}")
+    /// Ready, with why, when a turn of the thread has no end; the largest takes `alone` where nothing else runs.
+    pub(crate) async fn stuck(&self, alone: Duration) -> String {
+        let took = self.pulse.stuck(alone).await;
+        format!("a draft level has not ended after {took:?}")
     }
 
     /// Ready when the thread has ended.

@@ -1,6 +1,6 @@
 //! Whatever is lost on the way, the text is the same.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::*;
@@ -119,34 +119,34 @@ async fn a_verifier_whose_texts_end_elsewhere_does_not_take_over() {
     assert_eq!((answer.ids(), second.life.rounds()), (plain_text(&PROMPT, 20), 0));
 }
 
-#[tokio::test]
-async fn a_drafter_that_was_full_for_a_moment_drafts_before_the_text_is_over() {
-    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
-    small.life.full.store(true, Ordering::SeqCst);
-    let url = gateway(&[&toy], &[&small]).await;
+/// What comes of a long text at whose beginning a drafter was as `state` says, and no longer when it is offered again.
+async fn after_a_moment(small: &Toy, state: &AtomicBool) -> Answer {
+    let toy = verifier("toy").await;
+    state.store(true, Ordering::SeqCst);
+    let url = gateway(&[&toy], &[small]).await;
     // It stands still until it is read.
     let stream = begin(&url, request(500)).await;
-    small.life.full.store(false, Ordering::SeqCst);
+    state.store(false, Ordering::SeqCst);
     let begun = Instant::now();
     eventually(|| begun.elapsed() > Duration::from_millis(1200)).await;
     let answer = rest(stream).await.unwrap();
-    assert_eq!(answer.completion.speculation.drafter, "small");
-    assert!(small.life.rounds() > 0);
     let whole = plain_text(&PROMPT, 500);
     assert_eq!(answer.ids(), whole[500 - answer.ids().len()..]);
+    answer
+}
+
+#[tokio::test]
+async fn a_drafter_that_was_full_for_a_moment_drafts_before_the_text_is_over() {
+    let small = drafter("small", None).await;
+    let answer = after_a_moment(&small, &small.life.full).await;
+    assert_eq!(answer.completion.speculation.drafter, "small");
+    assert!(small.life.rounds() > 0);
 }
 
 #[tokio::test]
 async fn a_drafter_that_would_fail_again_is_not_asked_again() {
-    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
-    small.life.broken.store(true, Ordering::SeqCst);
-    let url = gateway(&[&toy], &[&small]).await;
-    let stream = begin(&url, request(500)).await;
-    small.life.broken.store(false, Ordering::SeqCst);
-    let begun = Instant::now();
-    eventually(|| begun.elapsed() > Duration::from_millis(1200)).await;
-    let answer = rest(stream).await.unwrap();
-    let speculation = answer.completion.speculation;
+    let small = drafter("small", None).await;
+    let speculation = after_a_moment(&small, &small.life.broken).await.completion.speculation;
     assert_eq!((speculation.drafter.as_str(), speculation.failovers, small.life.rounds()), ("ngram", 1, 0));
 }
 
