@@ -117,6 +117,25 @@ pub enum RequestError {
         /// Tokens that fit behind the prompt.
         room: usize,
     },
+    /// More of the answer is known than was asked for.
+    #[error("generated has {generated} tokens, but max_tokens is {max_tokens}")]
+    ManyGenerated {
+        /// Tokens of the answer that are known.
+        generated: usize,
+        /// Tokens that were asked for.
+        max_tokens: usize,
+    },
+    /// The answer cannot go on as it began.
+    #[error("tokens were drawn for an answer that is to go on, and the seed that they were drawn with is not given")]
+    NoSeed,
+    /// The answer had ended before.
+    #[error("generated has {generated} tokens, but the answer ends with the first {end} of them")]
+    PastEnd {
+        /// Tokens of the answer that are known.
+        generated: usize,
+        /// So many of them are the answer.
+        end: usize,
+    },
     /// A token that the target does not have.
     #[error("{field} holds token {token}, but `{target}` has tokens 0 to {last}")]
     UnknownToken {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use espalier_proto::{Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, Start};
+use espalier_proto::{Begun, Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, Start};
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
 use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Token};
@@ -15,7 +15,6 @@ use crate::peers::{Held, Peer, TargetInfo};
 use crate::rounds::Rounds;
 use crate::route::{Offers, Progress, Route, Turn, is_refusal};
 use crate::status::Counted;
-use crate::stream::TextStream;
 use crate::tally::Tally;
 use crate::validate::ValidRequest;
 
@@ -39,7 +38,8 @@ pub(crate) struct Generation {
     /// The verifier that was chosen last.
     verifier: Option<Held<TargetInfo>>,
     rounds: Option<Rounds>,
-    text: TextStream,
+    /// Whether the client knows that it has begun.
+    told: bool,
     tally: Tally,
     /// Why the text is over, once it is.
     finish: Option<FinishReason>,
@@ -55,7 +55,7 @@ impl Generation {
         counted: Counted,
     ) -> Self {
         let drafting = Drafting::find(&request, &directory, &[]);
-        Self {
+        let mut generation = Self {
             route: Route::default(),
             offers: Offers::default(),
             policy: request.policy(drafting.name()),
@@ -63,29 +63,39 @@ impl Generation {
             failed: Vec::new(),
             unfit: Vec::new(),
             refused: Vec::new(),
-            text: TextStream::new(&request.target.tokenizer, request.stop_strings.clone()),
             verifier: None,
             rounds: None,
+            told: false,
             tally: Tally::default(),
             finish: None,
             request,
             directory,
             deadline,
             counted,
+        };
+        if generation.has_begun() {
+            generation.finish = generation.find_finish();
         }
+        generation
     }
 
-    /// What the client is to be told next: rounds, then the end.
+    /// What the client is to be told next: that it has begun, rounds, then the end.
     ///
     /// # Errors
     /// The fault that no other way leads around.
     pub(crate) async fn next(&mut self) -> Result<GenerationEvent, Fault> {
         let event = match self.finish {
+            _ if !std::mem::replace(&mut self.told, true) => Ok(GenerationEvent::Begun(self.begun())),
             Some(reason) => self.completion(reason).map(|completion| GenerationEvent::Finished(Box::new(completion))),
             None => self.round().await,
         };
         self.counted.tells(&event);
         event
+    }
+
+    fn begun(&self) -> Begun {
+        let sequence = &self.request.sequence;
+        Begun { id: sequence.id.clone(), seed: sequence.sampling.seed(), prompt_tokens: sequence.prompt_len() }
     }
 
     /// The next round, from whoever can be found to run it.
@@ -204,7 +214,7 @@ impl Generation {
     fn commit(&mut self, mut report: RoundReport) -> Result<GenerationEvent, Fault> {
         self.check(&report)?;
         self.route.came_further();
-        let tokens = self.text.push(&report)?;
+        let tokens = self.request.text.push(&report)?;
         // What a stop string cut off was never said.
         report.cut(tokens.len());
         self.tally.add(&report);
@@ -231,16 +241,16 @@ impl Generation {
 
     fn find_finish(&self) -> Option<FinishReason> {
         let last = self.request.sequence.committed.last()?;
-        if self.text.stop_string().is_some() || self.stops().contains(last) {
+        if self.request.text.stop_string().is_some() || self.stops().contains(last) {
             return Some(FinishReason::Stop);
         }
         (self.request.sequence.max_tokens == 0).then_some(FinishReason::Length)
     }
 
     fn completion(&mut self, reason: FinishReason) -> Result<Completion, Fault> {
-        let text = self.text.finish()?;
+        let text = self.request.text.finish()?;
         // What was held back may be where a stop string ends.
-        let stop_string = self.text.stop_string().map(str::to_owned);
+        let stop_string = self.request.text.stop_string().map(str::to_owned);
         let reason = if stop_string.is_some() { FinishReason::Stop } else { reason };
         Ok(Completion {
             reason,

@@ -211,7 +211,7 @@ impl Answer {
 
 /// Whether nothing comes after it.
 fn is_last(event: &Told) -> bool {
-    !matches!(event, Ok(GenerationEvent::Tokens(_)))
+    matches!(event, Ok(GenerationEvent::Finished(_)) | Err(_))
 }
 
 /// What a client is told that comes back to an answer it has left alone for too long.

@@ -107,7 +107,7 @@ impl Counted {
     /// The client is about to be told this.
     pub(crate) fn tells(&mut self, event: &Result<GenerationEvent, Fault>) {
         let end: fn(&mut EndCounts) -> &mut u64 = match event {
-            Ok(GenerationEvent::Tokens(_)) => return,
+            Ok(GenerationEvent::Begun(_) | GenerationEvent::Tokens(_)) => return,
             Ok(GenerationEvent::Finished(completion)) if completion.reason == FinishReason::Stop => |e| &mut e.stop,
             Ok(GenerationEvent::Finished(_)) => |ended| &mut ended.length,
             Err(fault) if fault.kind == FaultKind::Cancelled => |ended| &mut ended.abandoned,

@@ -5,7 +5,7 @@ use espalier_speculation::{Logprobs, StopScanner, StopStrings, Token};
 use espalier_text::{Detokenizer, TextError, Tokenizer};
 
 /// The text of one answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct TextStream {
     tokenizer: Tokenizer,
     detokenizer: Detokenizer,
@@ -15,6 +15,19 @@ pub(crate) struct TextStream {
 impl TextStream {
     pub(crate) fn new(tokenizer: &Tokenizer, stops: StopStrings) -> Self {
         Self { tokenizer: tokenizer.clone(), detokenizer: tokenizer.decoder(), scanner: StopScanner::new(stops) }
+    }
+
+    /// Goes on behind tokens whose text has been told; how many of them there are up to the one that completes a stop
+    /// string.
+    pub(crate) fn skip(&mut self, tokens: &[Token]) -> Result<usize, TextError> {
+        for (index, &token) in tokens.iter().enumerate() {
+            let piece = self.detokenizer.push(token)?.unwrap_or_default();
+            self.scanner.push(piece);
+            if self.stop_string().is_some() {
+                return Ok(index + 1);
+            }
+        }
+        Ok(tokens.len())
     }
 
     /// The tokens of a round, each with the text that it completes, up to the one that completes a stop string.

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt, SequenceId, SequenceSpec};
-use espalier_speculation::{
-    Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, StopStrings, Token, parse_policy,
-};
+use espalier_speculation::{Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, Token, parse_policy};
 use espalier_text::{Message as ChatMessage, Tokenizer};
 
 use crate::directory::Directory;
 use crate::error::RequestError;
 use crate::peers::TargetInfo;
 use crate::session::Session;
+use crate::stream::TextStream;
 use crate::usual::Usual;
 use crate::wanted::{NGRAM, NOBODY, Wanted};
 
@@ -20,7 +19,8 @@ use crate::wanted::{NGRAM, NOBODY, Wanted};
 pub(crate) struct ValidRequest {
     pub(crate) target: Arc<TargetInfo>,
     pub(crate) sequence: SequenceSpec,
-    pub(crate) stop_strings: StopStrings,
+    /// What its tokens become.
+    pub(crate) text: TextStream,
     /// Who is to propose.
     pub(crate) wanted: Wanted,
     /// What requests have in common that should meet in one place.
@@ -42,25 +42,30 @@ impl ValidRequest {
     ) -> Result<Self, RequestError> {
         let target = find_target(&request.target, directory)?;
         let policy = read_policy(request.policy.as_deref(), request.sampling.acceptance())?;
+        check_tokens("generated", &request.generated, &target)?;
+        let generated = Generated::of(&request, &target)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer)?;
         check_tokens("the prompt", &prompt, &target)?;
         check_room(prompt.len(), request.max_tokens, &target)?;
         let asked = if request.speculate { request.drafter.as_deref() } else { Some(NOBODY) };
+        let key = Session::key(session, &prompt);
+        let mut sequence = SequenceSpec {
+            id,
+            committed: prompt,
+            generated: 0,
+            sampling: request.sampling,
+            max_tokens: request.max_tokens,
+            stop_tokens: request.stop_tokens,
+            logprobs: request.logprobs,
+        };
+        sequence.commit(&generated.tokens);
         let valid = Self {
             wanted: Wanted::new(asked),
-            key: Session::key(session, &prompt),
-            sequence: SequenceSpec {
-                id,
-                committed: prompt,
-                generated: 0,
-                sampling: request.sampling,
-                max_tokens: request.max_tokens,
-                stop_tokens: request.stop_tokens,
-                logprobs: request.logprobs,
-            },
-            stop_strings: request.stop_strings,
+            key,
+            sequence,
+            text: generated.text,
             policy,
             usual: Arc::clone(usual),
             target,
@@ -118,6 +123,34 @@ impl ValidRequest {
             return None;
         }
         Some(thresholds.clone())
+    }
+}
+
+/// The first tokens of an answer, known from a stream that broke.
+struct Generated {
+    tokens: Vec<Token>,
+    /// The text behind them.
+    text: TextStream,
+}
+
+impl Generated {
+    /// Those of a request, which its answer may begin with.
+    fn of(request: &GenerationRequest, target: &TargetInfo) -> Result<Self, RequestError> {
+        let (tokens, max_tokens) = (request.generated.clone(), request.max_tokens);
+        if tokens.len() > max_tokens {
+            return Err(RequestError::ManyGenerated { generated: tokens.len(), max_tokens });
+        }
+        if !(tokens.is_empty() || request.seeded || request.sampling.is_greedy()) {
+            return Err(RequestError::NoSeed);
+        }
+        let mut text = TextStream::new(&target.tokenizer, request.stop_strings.clone());
+        let ends = |token: &Token| target.card.end_tokens.contains(token) || request.stop_tokens.contains(token);
+        let stop = tokens.iter().position(ends).map_or(tokens.len(), |index| index + 1);
+        let end = text.skip(&tokens)?.min(stop);
+        if end < tokens.len() {
+            return Err(RequestError::PastEnd { generated: tokens.len(), end });
+        }
+        Ok(Self { tokens, text })
     }
 }
 

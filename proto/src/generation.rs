@@ -13,7 +13,7 @@ use crate::error::WireError;
 use crate::pb;
 use crate::pb::generate_request::Prompt as WirePrompt;
 use crate::pb::generate_response::Event as Down;
-use crate::sequence::STOP_TOKENS_MAX;
+use crate::sequence::{STOP_TOKENS_MAX, SequenceId};
 use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// What is to be continued.
@@ -61,6 +61,8 @@ pub struct GenerationRequest {
     pub drafter: Option<String>,
     /// Whether drafts may be used at all.
     pub speculate: bool,
+    /// The first tokens of the answer, which is to go on behind them.
+    pub generated: Vec<Token>,
 }
 
 impl TryFrom<pb::GenerateRequest> for GenerationRequest {
@@ -83,6 +85,7 @@ impl TryFrom<pb::GenerateRequest> for GenerationRequest {
             policy: given(wire.policy),
             drafter: given(wire.drafter),
             speculate: !wire.no_speculation,
+            generated: wire.generated,
         })
     }
 }
@@ -101,6 +104,7 @@ impl From<GenerationRequest> for pb::GenerateRequest {
             policy: request.policy.unwrap_or_default(),
             drafter: request.drafter.unwrap_or_default(),
             no_speculation: !request.speculate,
+            generated: request.generated,
         }
     }
 }
@@ -212,9 +216,22 @@ pub struct SpeculationSummary {
     pub failovers: u32,
 }
 
+/// What a client is told first of all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// Names the request in the logs of all services.
+    pub id: SequenceId,
+    /// The seed that is used.
+    pub seed: u64,
+    /// Tokens of the prompt, template included.
+    pub prompt_tokens: usize,
+}
+
 /// A message to the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GenerationEvent {
+    /// The request was let in; the first message, and only the first.
+    Begun(Begun),
     /// The tokens of one round.
     Tokens(Vec<GeneratedToken>),
     /// The end; nothing follows.
@@ -224,6 +241,10 @@ pub enum GenerationEvent {
 impl From<GenerationEvent> for pb::GenerateResponse {
     fn from(event: GenerationEvent) -> Self {
         let event = match event {
+            GenerationEvent::Begun(Begun { id, seed, prompt_tokens }) => {
+                let (id, prompt_tokens) = (id.to_string(), wire_count(prompt_tokens));
+                Down::Begun(pb::Begun { id, seed, prompt_tokens })
+            }
             GenerationEvent::Tokens(tokens) => {
                 Down::Chunk(pb::Chunk { tokens: tokens.into_iter().map(write_token).collect() })
             }
@@ -239,6 +260,9 @@ impl TryFrom<pb::GenerateResponse> for GenerationEvent {
     fn try_from(wire: pb::GenerateResponse) -> Result<Self, WireError> {
         Ok(match required("event", wire.event)? {
             Down::Chunk(chunk) => Self::Tokens(chunk.tokens.into_iter().map(read_token).collect::<Result<_, _>>()?),
+            Down::Begun(pb::Begun { id, seed, prompt_tokens }) => {
+                Self::Begun(Begun { id: SequenceId::new(&id)?, seed, prompt_tokens: prompt_tokens as usize })
+            }
             Down::Finished(finished) => Self::Finished(Box::new(read_completion(finished)?)),
         })
     }
@@ -392,6 +416,7 @@ mod tests {
             policy: Some("constant,k=5".to_owned()),
             drafter: None,
             speculate: true,
+            generated: vec![3, 4],
         }
     }
 
@@ -440,7 +465,10 @@ mod tests {
             seed: 9,
             stop_string: Some("\n\n".to_owned()),
         };
-        for event in [GenerationEvent::Tokens(vec![token]), GenerationEvent::Finished(Box::new(completion))] {
+        let begun = Begun { id: SequenceId::from(7), seed: 9, prompt_tokens: 12 };
+        let (tokens, finished) =
+            (GenerationEvent::Tokens(vec![token]), GenerationEvent::Finished(Box::new(completion)));
+        for event in [GenerationEvent::Begun(begun), tokens, finished] {
             assert_eq!(GenerationEvent::try_from(pb::GenerateResponse::from(event.clone())), Ok(event));
         }
     }

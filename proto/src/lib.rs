@@ -36,8 +36,8 @@ pub use drafter_card::{DrafterCard, OnlyTarget};
 pub use error::WireError;
 pub use fault::{Fault, FaultKind, Party};
 pub use generation::{
-    Alternative, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, SpeculationSummary,
-    TargetCard,
+    Alternative, Begun, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt,
+    SpeculationSummary, TargetCard,
 };
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;

@@ -14,6 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 /// it, its restart; stalling it, that it is stopped and holds its connections.
 pub struct Proxy {
     url: String,
+    upstream: watch::Sender<SocketAddr>,
     stalled: watch::Sender<bool>,
     forwarding: JoinHandle<()>,
     reset: Arc<Notify>,
@@ -28,8 +29,10 @@ impl Proxy {
         let reset = Arc::new(Notify::new());
         let accepted = Arc::new(AtomicUsize::new(0));
         let (stalled, stalls) = watch::channel(false);
-        let forwarding = tokio::spawn(forward(listener, To { upstream, stalls }, reset.clone(), accepted.clone()));
-        Self { url, stalled, forwarding, reset, accepted }
+        let (upstream, to) = watch::channel(upstream);
+        let to = To { upstream: to, stalls };
+        let forwarding = tokio::spawn(forward(listener, to, reset.clone(), accepted.clone()));
+        Self { url, upstream, stalled, forwarding, reset, accepted }
     }
 
     /// Where the service seems to be.
@@ -47,9 +50,20 @@ impl Proxy {
         self.reset.notify_one();
     }
 
+    /// Closes all connections; new ones are another service's.
+    pub fn move_to(&self, upstream: SocketAddr) {
+        self.upstream.send_replace(upstream);
+        self.reset();
+    }
+
     /// Forwards nothing any more, and keeps all connections.
     pub fn stall(&self) {
         self.stalled.send_replace(true);
+    }
+
+    /// Forwards what comes on new connections again; those that were stalled are lost.
+    pub fn unstall(&self) {
+        self.stalled.send_replace(false);
     }
 
     /// Closes all connections and takes no more.
@@ -69,7 +83,7 @@ impl Drop for Proxy {
 /// Where to, and whether anything is to be forwarded.
 #[derive(Clone)]
 struct To {
-    upstream: SocketAddr,
+    upstream: watch::Receiver<SocketAddr>,
     stalls: watch::Receiver<bool>,
 }
 
@@ -90,7 +104,8 @@ async fn forward(listener: TcpListener, to: To, reset: Arc<Notify>, count: Arc<A
 
 async fn pipe(mut client: TcpStream, To { upstream, mut stalls }: To) -> std::io::Result<(u64, u64)> {
     client.set_nodelay(true)?;
-    let mut service = TcpStream::connect(upstream).await?;
+    let to = *upstream.borrow();
+    let mut service = TcpStream::connect(to).await?;
     service.set_nodelay(true)?;
     let stalled = async {
         // Who tells is there as long as there are connections.

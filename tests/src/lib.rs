@@ -110,6 +110,7 @@ pub fn request(target: &str, prompt: &[Token], max_tokens: usize, sampling: Samp
         policy: None,
         drafter: None,
         speculate: true,
+        generated: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ArgGroup;
 use clap::builder::RangedU64ValueParser;
@@ -14,6 +15,9 @@ use espalier_speculation::{FinishReason, LOGPROBS_MAX, StopStrings};
 use serde::Serialize;
 
 use crate::error::CliError;
+
+/// How long a broken answer is asked for again without coming any further.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The options of `espalier generate`.
 #[derive(Debug, clap::Args)]
@@ -141,7 +145,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
     ask(&args.target, "", args)?;
     match &args.gateway {
         Some(gateway) => {
-            let mut client = Client::new(gateway)?;
+            let mut client = Client::new(gateway)?.resuming(PATIENCE);
             let names = Names { target: &args.target, drafter: args.decoding.drafter.as_deref() };
             answer_all(&mut client, names, &prompts, args).await
         }

@@ -1,16 +1,20 @@
 //! A client of the gateway: ask, read tokens as they come, know how long they took.
 
+mod resume;
+
 use std::time::{Duration, Instant};
 
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{
-    CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest, Party,
+    Begun, CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest, Party,
     SystemStatus, TargetCard, WireError, pb,
 };
 use espalier_service_kit::{ConnectError, Deadline, channel, outgoing};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Extensions, Request, Status};
+
+use crate::resume::Heard;
 
 /// The longest that a status may take.
 const STATUS_MAX: Duration = Duration::from_secs(5);
@@ -55,6 +59,8 @@ pub struct Client {
     stub: GenerationClient<Channel>,
     name: Option<MetadataValue<Ascii>>,
     limit: Option<Duration>,
+    /// How long a broken answer is asked for again without coming any further.
+    patience: Duration,
 }
 
 /// An answer and how long it took.
@@ -66,6 +72,8 @@ pub struct Answer {
     pub completion: Completion,
     /// From the request to the end of the answer.
     pub elapsed: Duration,
+    /// How often its stream broke and was gone on with; what `completion` tells of speculation is of the last stream.
+    pub resumed: u32,
     /// From the first tokens to the end, and how many tokens came after the first ones.
     decoding: (Duration, usize),
 }
@@ -119,7 +127,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Connect`] if the text is no such address.
     pub fn new(gateway: &str) -> Result<Self, ClientError> {
-        Ok(Self { stub: GenerationClient::new(channel(gateway)?), name: None, limit: None })
+        Ok(Self { stub: GenerationClient::new(channel(gateway)?), name: None, limit: None, patience: Duration::ZERO })
     }
 
     /// The same connection for requests in the name of one client: a gateway is fair between names, not requests.
@@ -137,14 +145,22 @@ impl Client {
         Self { limit: Some(limit), ..self }
     }
 
-    /// A call with all that travels beside its message.
-    fn call<T>(&self, message: T) -> Request<T> {
+    /// The same connection for requests that are gone on with when they were let in and their stream breaks, at whatever
+    /// gateway then answers, until they have not come any further for so long. The text is that of an unbroken stream (by rejection, of the same
+    /// distribution).
+    #[must_use]
+    pub fn resuming(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// A call with all that travels beside its message, of a request that is so old.
+    fn call<T>(&self, message: T, age: Duration) -> Request<T> {
         let mut request = Request::new(message);
         if let Some(name) = &self.name {
             request.metadata_mut().insert(CLIENT_NAME_KEY, name.clone());
         }
         if let Some(limit) = self.limit {
-            request.set_timeout(limit);
+            request.set_timeout(limit.saturating_sub(age));
         }
         request
     }
@@ -180,8 +196,27 @@ impl Client {
         request: GenerationRequest,
         mut see: impl FnMut(&[GeneratedToken]),
     ) -> Result<Answer, ClientError> {
-        let begun = Instant::now();
-        let (call, limit) = (self.call(request.into()), self.limit);
+        let mut heard = Heard::new(request, self.patience);
+        loop {
+            let error = match self.hear(&mut heard, &mut see).await {
+                Ok(completion) => return Ok(heard.answer(completion)),
+                Err(error) => error,
+            };
+            match heard.pause_after(&error, Instant::now()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    /// Hears what is left of an answer, from one stream.
+    async fn hear(
+        &mut self,
+        heard: &mut Heard,
+        see: &mut impl FnMut(&[GeneratedToken]),
+    ) -> Result<Completion, ClientError> {
+        let (age, limit) = (heard.begun.elapsed(), self.limit);
+        let (call, begun) = (self.call(heard.request.clone().into(), age), heard.begun);
         // This side's clock may strike first, and calls that a cancellation.
         let fault = |status: Status| match limit.filter(|&limit| begun.elapsed() >= limit) {
             Some(_) if status.code() == Code::Cancelled => {
@@ -190,18 +225,14 @@ impl Client {
             _ => fault(status),
         };
         let mut events = self.stub.generate(call).await.map_err(fault)?.into_inner();
-        let (mut tokens, mut first) = (Vec::new(), None);
         while let Some(event) = events.message().await.map_err(fault)? {
             match GenerationEvent::try_from(event)? {
+                GenerationEvent::Begun(Begun { seed, .. }) => heard.begin(seed),
                 GenerationEvent::Tokens(new) => {
                     see(&new);
-                    tokens.extend(new);
-                    first.get_or_insert((Instant::now(), tokens.len()));
+                    heard.push(new);
                 }
-                GenerationEvent::Finished(completion) => {
-                    let decoding = first.map_or((Duration::ZERO, 0), |(at, seen)| (at.elapsed(), tokens.len() - seen));
-                    return Ok(Answer { tokens, completion: *completion, elapsed: begun.elapsed(), decoding });
-                }
+                GenerationEvent::Finished(completion) => return Ok(*completion),
             }
         }
         Err(ClientError::Cut)

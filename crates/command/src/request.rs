@@ -43,6 +43,7 @@ pub fn request(target: &str, prompt: &str, form: Form, decoding: &Decoding) -> R
         policy: policy.map(str::to_owned),
         drafter: None,
         speculate: !decoding.no_speculation,
+        generated: Vec::new(),
     })
 }
 

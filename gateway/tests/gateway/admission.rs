@@ -187,5 +187,5 @@ async fn a_client_that_does_not_read_holds_its_window_and_slows_nobody() {
     while stalled.message().await.unwrap().is_some() {
         rounds += 1;
     }
-    assert_eq!(rounds, 501, "500 rounds of one token each, and the end");
+    assert_eq!(rounds, 502, "that it has begun, 500 rounds of one token each, and the end");
 }

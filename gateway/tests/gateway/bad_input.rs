@@ -41,6 +41,19 @@ async fn each_rule_has_words_of_its_own() {
             "stop_tokens holds token 4096, but `toy` has tokens 0 to 4095",
         ),
         (GenerationRequest { stop_tokens: vec![1; 17], ..request(5) }, "stop_tokens is 17, beyond the limit of 16"),
+        (GenerationRequest { generated: vec![1; 6], ..request(5) }, "generated has 6 tokens, but max_tokens is 5"),
+        (
+            GenerationRequest { generated: vec![4096], ..request(5) },
+            "generated holds token 4096, but `toy` has tokens 0 to 4095",
+        ),
+        (
+            GenerationRequest { generated: vec![7, 8, 9], stop_tokens: vec![8], ..request(5) },
+            "generated has 3 tokens, but the answer ends with the first 2 of them",
+        ),
+        (
+            GenerationRequest { generated: vec![7], sampling: Sampling::new(0.8, 0, 1.0, 0).unwrap(), ..request(5) },
+            "tokens were drawn for an answer that is to go on, and the seed that they were drawn with is not given",
+        ),
         (GenerationRequest { logprobs: Some(21), ..request(5) }, "logprobs is 21, beyond the limit of 20"),
         (
             GenerationRequest { sampling: Sampling::greedy().with_shaping(unknown), ..request(5) },

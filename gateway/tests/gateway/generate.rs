@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use espalier_gateway::{Config, Profiles};
-use espalier_proto::{GenerationRequest, Message, Prompt, TargetCard, pb};
+use espalier_proto::{GenerationEvent, GenerationRequest, Message, Prompt, TargetCard, pb};
 use espalier_speculation::{FinishReason, Sampling, StopStrings};
 use tonic::{Code, Request};
 
@@ -160,6 +160,43 @@ async fn a_seed_that_was_not_given_is_drawn_and_told() {
 }
 
 #[tokio::test]
+async fn an_answer_that_broke_off_anywhere_goes_on_with_what_was_missing() {
+    let (toy, small) = (verifier("toy").await, drafter("small", None).await);
+    let [url, other] = [gateway(&[&toy], &[&small]).await, gateway(&[&toy], &[&small]).await];
+    let uncut = generate(&url, request(40)).await.unwrap();
+    let stop: String = uncut.text().chars().skip(uncut.text().chars().count() / 2).take(4).collect();
+    let stopped = GenerationRequest { stop_strings: StopStrings::new(vec![stop]).unwrap(), ..request(40) };
+    for asked in [request(40), stopped] {
+        let whole = generate(&url, asked.clone()).await.unwrap();
+        for came in 0..=whole.tokens.len() {
+            let generated = whole.ids()[..came].to_vec();
+            let missing = generate(&other, GenerationRequest { generated, ..asked.clone() }).await.unwrap();
+            assert_eq!(missing.tokens.len(), whole.tokens.len() - came);
+            let told = whole.tokens[..came].iter().chain(&missing.tokens);
+            let (ids, texts): (Vec<_>, Vec<_>) = told.map(|token| (token.id, token.text.as_str())).unzip();
+            assert_eq!(ids, whole.ids());
+            assert_eq!(texts.concat() + &missing.completion.text, whole.text());
+            let (found, expected) = (&missing.completion, &whole.completion);
+            assert_eq!((found.reason, &found.stop_string), (expected.reason, &expected.stop_string));
+            assert_eq!(found.completion_tokens, expected.completion_tokens);
+            assert_eq!(found.prompt_tokens, expected.prompt_tokens);
+        }
+    }
+}
+
+#[tokio::test]
+async fn that_a_request_was_let_in_is_told_first_with_its_seed() {
+    let toy = verifier("toy").await;
+    let url = gateway(&[&toy], &[]).await;
+    let sampling = Sampling::new(0.8, 0, 1.0, 77).unwrap();
+    let asked = GenerationRequest { sampling, seeded: true, ..request(5) };
+    let mut stream = client(&url).generate(pb::GenerateRequest::from(asked)).await.unwrap().into_inner();
+    let first = GenerationEvent::try_from(stream.message().await.unwrap().unwrap()).unwrap();
+    let GenerationEvent::Begun(begun) = first else { panic!("{first:?}") };
+    assert_eq!((begun.seed, begun.prompt_tokens), (77, PROMPT.len()));
+}
+
+#[tokio::test]
 async fn targets_are_listed_with_the_drafters_that_suit_them() {
     let (toy, other) = (verifier("toy").await, verifier("other").await);
     let (small, alien) = (drafter("small", None).await, drafter("alien", Some("another")).await);
@@ -176,7 +213,9 @@ async fn a_client_that_goes_away_frees_everything() {
     let (toy, small) = (verifier("toy").await, drafter("small", None).await);
     let url = gateway(&[&toy], &[&small]).await;
     let mut stream = client(&url).generate(pb::GenerateRequest::from(request(500))).await.unwrap().into_inner();
-    stream.message().await.unwrap().unwrap();
+    for _ in ["that it has begun", "a round"] {
+        stream.message().await.unwrap().unwrap();
+    }
     drop(stream);
     eventually(|| toy.life.open() == 0 && small.life.open() == 0).await;
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
 use espalier_gateway::{Config, Gateway, serve};
-use espalier_local::{ANY_PORT, Plan, Role, System};
+use espalier_local::{ANY_PORT, Plan, Profiles, Role, System};
 use espalier_model::Arithmetic;
 use espalier_proto::GenerationRequest;
 use espalier_service_kit::{Bytes, MemoryBudget, bind};
@@ -17,6 +17,9 @@ use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
 
 const TOKENS: usize = 64;
+
+/// How long a client asks again.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A gateway that reaches a system's services only through proxies: the verifier through several, as if there were so many.
 struct Fragile {
@@ -101,6 +104,46 @@ async fn stop_drafter(fragile: &mut Fragile) {
 async fn stop_verifier(fragile: &mut Fragile) {
     let in_use = (0..fragile.verifiers.len()).max_by_key(|&i| fragile.verifiers[i].accepted()).unwrap();
     fragile.verifiers[in_use].stall();
+}
+
+#[tokio::test]
+async fn a_client_goes_on_at_another_gateway_when_its_own_is_lost_and_the_text_is_the_same() {
+    let system = start(&["medium"], None, 2).await;
+    let other = system.side_gateway(Profiles::default()).await.unwrap();
+    let (prompt, _) = prompts("medium").remove(2);
+    for temperature in [0.0, 0.8] {
+        let mut asked = ask(&prompt, temperature);
+        asked.logprobs = Some(1);
+        let whole = answer(&client(&system), asked.clone()).await;
+        // An address behind which one gateway is, and after its loss another.
+        let address = Proxy::start(address(&system, Role::Gateway)).await;
+        let client = Client::new(address.url()).unwrap().resuming(PATIENCE);
+        let mut seen = 0;
+        let (lost, losing) = oneshot::channel();
+        let (mut lost, elsewhere) = (Some(lost), other.url().strip_prefix("http://").unwrap().parse().unwrap());
+        let moving = async {
+            losing.await.unwrap();
+            address.move_to(elsewhere);
+        };
+        let mut asking = client.clone();
+        let asking = asking.generate(asked, |tokens| {
+            seen += tokens.len();
+            if seen >= 8
+                && let Some(lost) = lost.take()
+            {
+                lost.send(()).unwrap();
+            }
+        });
+        let (found, ()) = tokio::join!(asking, moving);
+        let found = found.unwrap();
+        assert!(found.resumed > 0, "the loss came too late to matter");
+        assert_eq!(found.ids(), whole.ids());
+        assert_eq!((found.text(), found.completion.reason), (whole.text(), whole.completion.reason));
+        let logprobs = |answer: &Answer| answer.tokens.iter().map(|token| token.logprob).collect::<Vec<_>>();
+        assert_eq!(logprobs(&found), logprobs(&whole));
+    }
+    drop(other);
+    system.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ async fn a_reader_that_stalls_holds_up_nobody_and_gets_its_text_when_it_is_back(
     paced(&mut reader, &prompts[..2]).await;
     let alone = paced(&mut reader, &prompts[2..]).await;
 
-    // Three read one message each, of which the network holds hardly more.
+    // Three read that it has begun and a round each, of which the network holds hardly more.
     let (long, tokens) = (&prompts[0].0, 400);
     let narrow = Endpoint::from_shared(system.gateway().to_owned()).unwrap().initial_stream_window_size(256);
     let mut stalled = Vec::new();
@@ -122,6 +122,7 @@ async fn a_reader_that_stalls_holds_up_nobody_and_gets_its_text_when_it_is_back(
         let asked = pb::GenerateRequest::from(asked(long, tokens));
         let answer = GenerationClient::new(narrow.connect_lazy()).generate(asked).await.unwrap();
         let mut events = answer.into_inner();
+        events.message().await.unwrap().unwrap();
         events.message().await.unwrap().unwrap();
         stalled.push(events);
     }

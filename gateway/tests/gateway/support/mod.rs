@@ -63,6 +63,7 @@ pub fn request(max_tokens: usize) -> GenerationRequest {
         policy: None,
         drafter: None,
         speculate: true,
+        generated: vec![],
     }
 }
 
@@ -98,7 +99,9 @@ pub async fn begin(url: &str, request: GenerationRequest) -> Streaming<pb::Gener
     let narrow = Endpoint::from_shared(url.to_owned()).unwrap().initial_stream_window_size(256);
     let mut client = GenerationClient::new(narrow.connect_lazy());
     let mut stream = client.generate(pb::GenerateRequest::from(request)).await.unwrap().into_inner();
-    stream.message().await.unwrap().unwrap();
+    for _ in ["that it has begun", "a round"] {
+        stream.message().await.unwrap().unwrap();
+    }
     stream
 }
 
@@ -107,6 +110,7 @@ pub async fn rest(mut stream: Streaming<pb::GenerateResponse>) -> Result<Answer,
     let mut tokens = Vec::new();
     while let Some(message) = stream.message().await? {
         match GenerationEvent::try_from(message).unwrap() {
+            GenerationEvent::Begun(_) => {}
             GenerationEvent::Tokens(more) => tokens.extend(more),
             GenerationEvent::Finished(completion) => return Ok(Answer { tokens, completion: *completion }),
         }
