@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use espalier_proto::{Completion, FaultKind, GeneratedToken, GenerationRequest};
 
-use crate::{Answer, ClientError};
+use crate::answer::Answer;
+use crate::error::ClientError;
 
 /// The pause before the first further try; it doubles each time.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
