@@ -63,6 +63,13 @@ impl Directory {
         known.any(|(info, peer)| serves(&peer, &info, target, full))
     }
 
+    /// Whether a target is known, and no verifier of it takes sequences at present.
+    pub(crate) fn is_down(&self, target: &str) -> bool {
+        let known = self.verifiers.known().into_iter().filter(|(_, info)| info.card.name == target);
+        let standings: Vec<Standing> = known.map(|(standing, _)| standing).collect();
+        !(standings.is_empty() || standings.contains(&Standing::Up))
+    }
+
     /// A drafter that answers and suits.
     pub(crate) fn drafter(
         &self,

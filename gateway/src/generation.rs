@@ -11,7 +11,7 @@ use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, To
 use crate::directory::Directory;
 use crate::drafting::Drafting;
 use crate::health::jittered;
-use crate::peers::{Held, Peer, TargetInfo};
+use crate::peers::{Held, Peer, Standing, TargetInfo};
 use crate::rounds::Rounds;
 use crate::route::{Offers, Progress, Route, Turn, is_refusal};
 use crate::status::Counted;
@@ -101,6 +101,7 @@ impl Generation {
     /// The next round, from whoever can be found to run it.
     async fn round(&mut self) -> Result<GenerationEvent, Fault> {
         self.offer_drafting(Instant::now());
+        self.leave_draining();
         loop {
             let fault = match self.try_round().await {
                 Ok(report) => return self.commit(report),
@@ -131,6 +132,35 @@ impl Generation {
             self.policy = self.request.policy(found.name());
             self.drafting = found;
         }
+    }
+
+    /// Has the sequence go on elsewhere when a service that runs it is about to end and another stands in for it: between
+    /// two rounds nothing is lost.
+    fn leave_draining(&mut self) {
+        let target = &self.request.target.card;
+        let drains = self.verifier.as_ref().is_some_and(|verifier| verifier.peer().standing() == Standing::Draining);
+        let moves = drains && self.directory.has_verifier(target, &self.refused);
+        if moves || self.leaves_drafter() {
+            tracing::info!(sequence = %self.request.sequence.id, "a sequence leaves a service that drains");
+            self.route.moved();
+            self.rounds = None;
+        }
+    }
+
+    /// Has another draft model go on for one that drains. By rejection whoever drafts decides on the text, so that stays
+    /// with who has it.
+    fn leaves_drafter(&mut self) -> bool {
+        let drains = self.drafting.drafter().is_some_and(|drafter| drafter.standing() == Standing::Draining);
+        if !drains || self.request.sequence.sampling.acceptance() != Acceptance::Coupled {
+            return false;
+        }
+        let found = Drafting::find(&self.request, &self.directory, &self.failed);
+        let moves = found.drafter().is_some();
+        if moves {
+            self.policy = self.request.policy(found.name());
+            self.drafting = found;
+        }
+        moves
     }
 
     /// The next round from whoever runs the sequence; nobody does after a fault.

@@ -79,6 +79,11 @@ impl Route {
         self.failovers
     }
 
+    /// The sequence is opened again elsewhere though it has lost nothing.
+    pub(crate) fn moved(&mut self) {
+        self.failovers += 1;
+    }
+
     /// The sequence has come further: what it lost before counts no more.
     pub(crate) fn came_further(&mut self) {
         *self = Self { failovers: self.failovers, ..Self::default() };

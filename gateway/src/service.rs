@@ -31,6 +31,9 @@ use crate::validate::ValidRequest;
 /// How long a gateway waits at its start for all services to say what they are.
 const FIRST_ANSWERS_MAX: Duration = Duration::from_secs(5);
 
+/// When a target that is down may be back: about as often its verifiers are asked.
+const DOWN_AFTER: Duration = Duration::from_secs(1);
+
 type Events = Pin<Box<dyn Stream<Item = Result<pb::GenerateResponse, Status>> + Send>>;
 
 /// A gateway ready to serve.
@@ -120,6 +123,11 @@ impl Gateway {
         let client = Client::of(request.metadata(), request.remote_addr()).map_err(RequestError::from)?;
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
+        // Those of a target that is down would take slots away from those of all others.
+        let target = &request.get_ref().target;
+        if self.0.directory.is_down(target) {
+            return Err(down(target).into());
+        }
         let slot = self.0.door.enter(client, deadline).await?;
         let (slot, request) = self.validate(slot, request.into_inner(), session).await?;
         Ok(LetIn { slot, request, deadline })
@@ -207,6 +215,12 @@ impl Answer {
             }
         }
     }
+}
+
+/// What a client is told whose target nobody serves at present.
+fn down(target: &str) -> Fault {
+    let what = format_args!("no verifier of target `{target}` takes sequences at present");
+    Fault::new(Party::Verifier, FaultKind::Gone, what).retry_after(DOWN_AFTER)
 }
 
 /// Whether nothing comes after it.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::support::*;
 use espalier_gateway::{Config, Resolver};
 use espalier_proto::{GenerationRequest, Prompt, pb};
+use tonic::Code;
 
 /// A name, and whom it stands for.
 #[derive(Clone, Default)]
@@ -90,7 +91,7 @@ async fn what_a_verifier_runs_when_it_leaves_goes_on_there() {
 }
 
 #[tokio::test]
-async fn a_verifier_that_drains_ends_what_it_runs_and_gets_nothing_new() {
+async fn a_verifier_that_drains_gets_nothing_new_and_what_it_runs_moves_at_a_round_s_end() {
     let (one, two) = (verifier("toy").await, verifier("toy").await);
     let url = gateway(&[&one, &two], &[]).await;
     let running = begin(&url, request(500)).await;
@@ -103,7 +104,47 @@ async fn a_verifier_that_drains_ends_what_it_runs_and_gets_nothing_new() {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), asking).await.unwrap();
-    assert_eq!(rest(running).await.unwrap().completion.speculation.failovers, 0);
+    let ran = draining.life.rounds();
+    let moved = rest(running).await.unwrap();
+    assert_eq!(moved.completion.speculation.failovers, 1);
+    assert!(draining.life.rounds() <= ran + 1, "a round may have been under way");
+    assert!(plain_text(&PROMPT, 500).ends_with(&moved.ids()));
+    eventually(|| draining.life.open() == 0).await;
+}
+
+#[tokio::test]
+async fn who_asks_for_a_target_that_is_down_is_told_so_at_once_though_all_slots_are_taken() {
+    let (toy, other) = (verifier("toy").await, verifier("other").await);
+    let config = Config::new(&[toy.url.clone(), other.url.clone()], &[]).unwrap().with_limits(1, 8).unwrap();
+    let url = start(config).await;
+    until_targets_are(&url, 2).await;
+    let _running = begin(&url, request(500)).await;
+    other.drain();
+    until_targets_are(&url, 1).await;
+    let asked = GenerationRequest { target: "other".to_owned(), ..request(5) };
+    let refusal = generate(&url, asked).await.err().unwrap();
+    let words = "no verifier of target `other` takes sequences at present";
+    assert_eq!((refusal.code(), refusal.message()), (Code::Unavailable, words));
+    assert_eq!(refusal.metadata().get("retry-after-ms").unwrap(), "1000");
+}
+
+#[tokio::test]
+async fn a_drafter_that_drains_is_left_at_a_round_s_end_if_there_is_another() {
+    let (toy, one, two) = (verifier("toy").await, drafter("small", None).await, drafter("small", None).await);
+    let url = gateway(&[&toy], &[&one, &two]).await;
+    let running = begin(&url, request(500)).await;
+    let [draining, other] = if one.life.open() > 0 { [&one, &two] } else { [&two, &one] };
+    draining.drain();
+    let asking = async {
+        while other.life.rounds() == 0 {
+            assert_eq!(generate(&url, request(100)).await.unwrap().ids(), plain_text(&PROMPT, 100));
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), asking).await.unwrap();
+    let moved = rest(running).await.unwrap();
+    assert_eq!(moved.completion.speculation.failovers, 1);
+    assert!(plain_text(&PROMPT, 500).ends_with(&moved.ids()));
+    eventually(|| draining.life.open() == 0).await;
 }
 
 #[tokio::test]

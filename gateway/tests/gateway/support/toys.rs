@@ -13,7 +13,7 @@ use espalier_proto::{
     RoundCounts, Slots, Start, Submission, TokenizerFiles, VerifierCard, VerifierEvent, VerifierStatus, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
-use espalier_service_kit::{bind, channel};
+use espalier_service_kit::{Drain, bind, channel};
 use espalier_speculation::{ExitThresholds, NgramLimits, PassLoad, Token, Tree, TreeBounds, commit, walk};
 use espalier_text::Tokenizer;
 use futures::{Stream, StreamExt, stream};
@@ -358,8 +358,11 @@ impl Toy {
     }
 }
 
+/// Time enough for a gateway to see that a toy drains.
+const DRAIN: Drain = Drain { announce: Duration::from_secs(20), limit: Duration::from_secs(20) };
+
 pub async fn verifier(name: &str) -> Toy {
-    let bound = bind(ANY_PORT).await.unwrap();
+    let bound = bind(ANY_PORT).await.unwrap().with_drain(DRAIN);
     let toy = Toy::new(bound.url());
     let service = ToyVerifier { name: name.to_owned(), tokenizer: tokenizer(), life: Arc::clone(&toy.life) };
     tokio::spawn(bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, toy.stopped()));
@@ -380,7 +383,7 @@ pub async fn unready_verifier(name: &str) -> Toy {
 
 /// A drafter; `fingerprint` is that of the shipped tokenizer unless given.
 pub async fn drafter(name: &str, fingerprint: Option<&str>) -> Toy {
-    let bound = bind(ANY_PORT).await.unwrap();
+    let bound = bind(ANY_PORT).await.unwrap().with_drain(DRAIN);
     let toy = Toy::new(bound.url());
     let fingerprint = fingerprint.map_or_else(|| tokenizer().fingerprint().to_owned(), str::to_owned);
     let card = DrafterCard {
