@@ -89,6 +89,11 @@ perf base turns="9" prompts="models/medium/greedy.jsonl" *args:
 soak prompts="models/small/greedy.jsonl" *args:
     cargo run --release -- bench soak --prompts {{ prompts }} {{ args }}
 
+# Kills, stops and cuts off processes of a whole system, one a second, under 500 answers: 6 minutes after the build.
+chaos *args:
+    cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
+    cargo run -p espalier-tests --bin espalier-chaos -- --programs target/release {{ args }}
+
 # Compares the text of plain and speculative decoding over many prompts: targets, temperatures, policies, threads.
 lossless prompts="models/medium/greedy.jsonl" limit="50":
     #!/usr/bin/env bash

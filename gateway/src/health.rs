@@ -11,22 +11,15 @@ use crate::peers::{Card, Peer};
 /// How often a service that answers is asked whether it is there, and what it is.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest pause between two tries of a service that does not answer.
-const REFRESH_INTERVAL_MAX: Duration = Duration::from_secs(5);
+/// The pause before a service that does not answer is asked again: requests may be waiting for it.
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Asks a peer again and again what it is, until it leaves.
 pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>) {
-    let mut failures = 0;
     while !peer.has_left() {
-        failures = if peer.refresh().await { 0 } else { failures + 1 };
-        sleep(jittered(pause(failures))).await;
+        let pause = if peer.refresh().await { REFRESH_INTERVAL } else { RETRY_INTERVAL };
+        sleep(jittered(pause)).await;
     }
-}
-
-/// How long to leave a peer alone that failed to answer so many times in a row.
-fn pause(failures: u32) -> Duration {
-    let doubled = REFRESH_INTERVAL.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(REFRESH_INTERVAL_MAX)
 }
 
 /// Between nine and eleven tenths of a pause, so that many who wait do not come all at once.
@@ -38,12 +31,6 @@ pub(crate) fn jittered(pause: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_does_not_answer_is_asked_less_and_less_often_but_never_forgotten() {
-        let pauses: Vec<u64> = [0, 1, 2, 3, 4, 100].map(|failures| pause(failures).as_secs()).to_vec();
-        assert_eq!(pauses, [1, 1, 2, 4, 5, 5]);
-    }
 
     #[test]
     fn a_pause_varies_by_a_tenth() {

@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
+use crate::health::RETRY_INTERVAL;
 use crate::session::Session;
 use crate::status::Counts;
 use crate::usual::Usual;
@@ -30,9 +31,6 @@ use crate::validate::ValidRequest;
 
 /// How long a gateway waits at its start for all services to say what they are.
 const FIRST_ANSWERS_MAX: Duration = Duration::from_secs(5);
-
-/// When a target that is down may be back: about as often its verifiers are asked.
-const DOWN_AFTER: Duration = Duration::from_secs(1);
 
 type Events = Pin<Box<dyn Stream<Item = Result<pb::GenerateResponse, Status>> + Send>>;
 
@@ -220,7 +218,7 @@ impl Answer {
 /// What a client is told whose target nobody serves at present.
 fn down(target: &str) -> Fault {
     let what = format_args!("no verifier of target `{target}` takes sequences at present");
-    Fault::new(Party::Verifier, FaultKind::Gone, what).retry_after(DOWN_AFTER)
+    Fault::new(Party::Verifier, FaultKind::Gone, what).retry_after(RETRY_INTERVAL)
 }
 
 /// Whether nothing comes after it.

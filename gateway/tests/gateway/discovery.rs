@@ -125,7 +125,7 @@ async fn who_asks_for_a_target_that_is_down_is_told_so_at_once_though_all_slots_
     let refusal = generate(&url, asked).await.err().unwrap();
     let words = "no verifier of target `other` takes sequences at present";
     assert_eq!((refusal.code(), refusal.message()), (Code::Unavailable, words));
-    assert_eq!(refusal.metadata().get("retry-after-ms").unwrap(), "1000");
+    assert_eq!(refusal.metadata().get("retry-after-ms").unwrap(), "250");
 }
 
 #[tokio::test]
