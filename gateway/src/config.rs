@@ -1,17 +1,19 @@
 //! What a gateway is told when it starts.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
 use espalier_service_kit::{DrainArgs, Faults, TelemetryArgs};
-use espalier_speculation::PolicyError;
+use espalier_speculation::{Limits as PolicyLimits, PolicyError};
 use thiserror::Error;
 
 use crate::address::{AddressError, Location};
 use crate::admission::{ClientWeights, Limits};
+use crate::caps::{PolicyCaps, UnknownPolicy};
 use crate::profiles::{Profiles, ProfilesError};
 use crate::resolver::Resolver;
 use crate::usual::{DRAWN_POLICY, Usual};
@@ -59,6 +61,15 @@ pub struct Args {
     /// How trees are grown unless a request says otherwise
     #[arg(long, env = "ESPALIER_GATEWAY_POLICY", default_value = Config::POLICY, value_name = "POLICY")]
     pub policy: String,
+    /// The policies that requests may ask for, by name; all when absent
+    #[arg(long, env = "ESPALIER_GATEWAY_POLICIES", value_name = "NAME", value_delimiter = ',')]
+    pub policies: Vec<String>,
+    /// The largest `max_nodes` that a request's policy may have; any when absent
+    #[arg(long, env = "ESPALIER_GATEWAY_POLICY_NODES_MAX", value_name = "N")]
+    pub policy_nodes_max: Option<NonZeroUsize>,
+    /// The largest `max_depth` that a request's policy may have; any when absent
+    #[arg(long, env = "ESPALIER_GATEWAY_POLICY_DEPTH_MAX", value_name = "N")]
+    pub policy_depth_max: Option<NonZeroUsize>,
     /// Policies, and thresholds of exits as `espalier tune thresholds` writes them, by target and drafter; drafters that
     /// are not named there choose their own thresholds
     #[arg(long, env = "ESPALIER_GATEWAY_PROFILES", value_name = "FILE.json")]
@@ -105,6 +116,9 @@ pub enum ConfigFault {
     /// The default policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// What requests may ask for is no policy.
+    #[error(transparent)]
+    Policies(#[from] UnknownPolicy),
     /// The profiles are none.
     #[error(transparent)]
     Profiles(#[from] ProfilesError),
@@ -171,6 +185,7 @@ impl Config {
         let drafters = drafters(&args.drafters, &mut faults);
         let profiles = faults.sift(args.profiles.as_deref().map(read).transpose()).flatten();
         let usual = faults.sift(Usual::new(&args.policy, profiles.unwrap_or_default()));
+        let caps = faults.sift(PolicyCaps::new(&args.policies, policy_limits(args)));
         let running = faults.sift(in_range("requests-max", args.requests_max, REQUESTS_RANGE));
         let queued = faults.sift(in_range("queued-max", args.queued_max, QUEUED_RANGE));
         let each = args.client_requests_max.map(|each| in_range("client-requests-max", each, REQUESTS_RANGE));
@@ -181,7 +196,14 @@ impl Config {
             let each = each?.unwrap_or(usize::MAX);
             let limits = Limits { running: running?, queued: queued?, each, weights };
             let unread_max = Duration::from_secs(unread_max? as u64);
-            Some(Self { verifiers, drafters, resolver: Resolver::system(), usual: usual?, limits, unread_max })
+            Some(Self {
+                verifiers,
+                drafters,
+                resolver: Resolver::system(),
+                usual: usual?.with_caps(caps?),
+                limits,
+                unread_max,
+            })
         })
     }
 
@@ -268,6 +290,12 @@ fn in_range(name: &'static str, value: usize, range: RangeInclusive<usize>) -> R
         return Err(ConfigFault::Range { name, value, min: *range.start(), limit: *range.end() });
     }
     Ok(value)
+}
+
+/// The sizes up to which requests may ask for trees.
+fn policy_limits(args: &Args) -> PolicyLimits {
+    let max = |limit: Option<NonZeroUsize>| limit.map_or(usize::MAX, NonZeroUsize::get);
+    PolicyLimits { max_nodes: max(args.policy_nodes_max), max_depth: max(args.policy_depth_max) }
 }
 
 #[cfg(test)]

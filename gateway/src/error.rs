@@ -10,6 +10,7 @@ use thiserror::Error;
 use tonic::Status;
 
 use crate::admission::{ClientNameError, Reason, Refusal};
+use crate::caps::CapError;
 use crate::session::SessionError;
 
 /// When a further survey may find room: about when those under way have ended.
@@ -33,6 +34,9 @@ pub enum RequestError {
     /// The policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// It asks for more of drafting than it may.
+    #[error(transparent)]
+    Cap(#[from] CapError),
     /// The policy cannot be combined with rejection.
     #[error(transparent)]
     Pruning(#[from] PruningPolicy),

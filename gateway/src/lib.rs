@@ -13,6 +13,7 @@
 mod address;
 mod admission;
 mod balance;
+mod caps;
 mod config;
 mod directory;
 mod drafting;
@@ -37,6 +38,7 @@ mod window;
 
 pub use address::AddressError;
 pub use admission::{ClientNameError, Occupancy, Reason, Refusal};
+pub use caps::{CapError, UnknownPolicy};
 pub use config::{Args, Config, ConfigError, ConfigFault, PEERS_MAX, REQUESTS_LIMIT, WEIGHT_LIMIT};
 pub use error::{GatewayError, RequestError};
 pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};

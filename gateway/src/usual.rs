@@ -2,6 +2,7 @@
 
 use espalier_speculation::{Acceptance, PolicyError, PolicySpec, parse_policy};
 
+use crate::caps::PolicyCaps;
 use crate::profiles::Profiles;
 
 /// How trees are grown by rejection where the usual policy chooses among drawn tokens: chains that end where the
@@ -15,12 +16,19 @@ pub(crate) struct Usual {
     /// The one where tokens are drawn and the usual one chooses among them.
     drawn_policy: PolicySpec,
     pub(crate) profiles: Profiles,
+    /// What of drafting requests may ask for.
+    pub(crate) caps: PolicyCaps,
 }
 
 impl Usual {
     pub(crate) fn new(policy: &str, profiles: Profiles) -> Result<Self, PolicyError> {
         let drawn_policy = parse_policy(DRAWN_POLICY)?;
-        Ok(Self { policy: parse_policy(policy)?, drawn_policy, profiles })
+        Ok(Self { policy: parse_policy(policy)?, drawn_policy, profiles, caps: PolicyCaps::default() })
+    }
+
+    /// The same for requests that may ask for so much.
+    pub(crate) fn with_caps(self, caps: PolicyCaps) -> Self {
+        Self { caps, ..self }
     }
 
     /// The policy of a target with a drafter, where a request names none.

@@ -42,6 +42,7 @@ impl ValidRequest {
     ) -> Result<Self, RequestError> {
         let target = find_target(&request.target, directory)?;
         let policy = read_policy(request.policy.as_deref(), request.sampling.acceptance())?;
+        policy.as_ref().map_or(Ok(()), |policy| usual.caps.check(policy))?;
         check_tokens("generated", &request.generated, &target)?;
         let generated = Generated::of(&request, &target)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;

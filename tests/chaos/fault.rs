@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Killed,
     /// It is stopped, keeps its connections, and goes on later.
     Stopped,
+    /// It is asked to end, ends when it has drained, and is started again.
+    Restarted,
     /// Nothing comes through to it or from it, and its connections stay.
     CutOff,
 }
@@ -24,6 +26,7 @@ impl fmt::Display for Kind {
         f.pad(match self {
             Self::Killed => "killed",
             Self::Stopped => "stopped",
+            Self::Restarted => "restarted",
             Self::CutOff => "cut off",
         })
     }
@@ -35,7 +38,7 @@ pub(crate) struct Fault {
     /// Which of the services.
     pub(crate) service: usize,
     pub(crate) kind: Kind,
-    /// For how long, unless it is killed.
+    /// For how long, if it is stopped or cut off.
     pub(crate) away: Duration,
 }
 

@@ -39,6 +39,9 @@ struct Args {
     /// Decides on all faults: the same seed gives the same ones, as far as the services come back equally soon
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Restart all services one after the other, as an upgrade does, instead of faults at random
+    #[arg(long)]
+    rolling: bool,
     /// Where the programs of the services are; the folder of this one when absent
     #[arg(long)]
     programs: Option<PathBuf>,
@@ -69,6 +72,7 @@ async fn main() -> ExitCode {
         generations: args.generations,
         span: Duration::from_secs(args.seconds),
         seed: args.seed,
+        rolling: args.rolling,
         added_max: ADDED_MAX,
     };
     let (answers, faults) =

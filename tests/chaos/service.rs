@@ -72,6 +72,13 @@ impl Service {
                 child.wait().unwrap();
                 *child = spawn(&self.start, &self.log);
             }
+            Kind::Restarted => {
+                self.signal("-TERM");
+                while !self.has_ended() {
+                    sleep(CHECK_EVERY).await;
+                }
+                *self.child.lock().unwrap_or_else(PoisonError::into_inner) = spawn(&self.start, &self.log);
+            }
             Kind::Stopped => {
                 self.signal("-STOP");
                 sleep(away).await;
@@ -90,11 +97,15 @@ impl Service {
     pub(crate) async fn recover(&self) {
         // A new connection for each question: an old one may be one that was cut off.
         while !timeout(CHECK_MAX, self.serves()).await.unwrap_or(false) {
-            let ended = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().unwrap();
-            assert!(ended.is_none(), "{} ended by itself: {ended:?}", self.group);
+            assert!(!self.has_ended(), "{} ended by itself", self.name());
             sleep(CHECK_EVERY).await;
         }
         self.well.store(true, Ordering::SeqCst);
+    }
+
+    fn has_ended(&self) -> bool {
+        let ended = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().unwrap();
+        ended.is_some()
     }
 
     async fn serves(&self) -> bool {

@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     /// The time over which they are asked for.
     pub(crate) span: Duration,
     pub(crate) seed: u64,
+    /// Restart one after the other instead of faults at random.
+    pub(crate) rolling: bool,
     /// An answer to which faults add more is told of in the timeline.
     pub(crate) added_max: Duration,
 }
@@ -65,10 +67,17 @@ impl Storm<'_> {
     /// Asks and breaks until all is answered.
     pub(crate) async fn run(&self) -> (Vec<Outcome>, Faults) {
         let mut faults = Faults::new();
-        tokio::select! {
-            answers = self.ask_all() => (answers, faults),
-            () = self.break_on(&mut faults) => unreachable!("faults come for ever"),
-        }
+        let breaking = async {
+            match self.plan.rolling {
+                true => self.restart_all(&mut faults).await,
+                false => self.break_on(&mut faults).await,
+            }
+        };
+        let answers = tokio::select! {
+            answers = self.ask_all() => answers,
+            () = breaking => unreachable!("faults come for ever"),
+        };
+        (answers, faults)
     }
 
     async fn ask_all(&self) -> Vec<Outcome> {
@@ -136,6 +145,16 @@ impl Storm<'_> {
                 }
                 answered => return answered,
             }
+        }
+    }
+
+    /// As an upgrade does.
+    async fn restart_all(&self, faults: &mut Faults) {
+        for service in self.system.services.iter().cycle() {
+            *faults.entry((service.group.clone(), Kind::Restarted)).or_default() += 1;
+            self.timeline.note(format_args!("{} is restarted", service.name()));
+            service.suffer(Kind::Restarted, Duration::ZERO).await;
+            self.timeline.note(format_args!("{} does its work again", service.name()));
         }
     }
 
