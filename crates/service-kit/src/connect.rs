@@ -18,7 +18,7 @@ const PEER_KEEPALIVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A peer that owes a sign of life for so long is gone. What answers does nothing else, so a service whose model is slow
 /// is in time; one that is stopped, or cut off, is not.
-const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(700);
+const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Requests that may wait inside one channel for their turn.
 const CHANNEL_QUEUE_MAX: usize = 1024;
