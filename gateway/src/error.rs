@@ -10,6 +10,7 @@ use thiserror::Error;
 use tonic::Status;
 
 use crate::admission::{ClientNameError, Reason, Refusal};
+use crate::renderer::RenderError;
 use crate::session::SessionError;
 
 /// When a further survey may find room: about when those under way have ended.
@@ -36,9 +37,12 @@ pub enum RequestError {
     /// The policy cannot be combined with rejection.
     #[error(transparent)]
     Pruning(#[from] PruningPolicy),
-    /// The prompt cannot be tokenized, or not be put into the chat template.
+    /// The prompt cannot be tokenized.
     #[error(transparent)]
     Text(#[from] TextError),
+    /// The prompt cannot be put into the chat template.
+    #[error(transparent)]
+    Render(#[from] RenderError),
     /// No such target answers.
     #[error("unknown target `{found}`; known targets are {known}")]
     UnknownTarget {
@@ -154,6 +158,7 @@ pub enum GatewayError {
 impl From<GatewayError> for Fault {
     fn from(error: GatewayError) -> Self {
         match error {
+            GatewayError::Request(RequestError::Render(error)) => error.into(),
             GatewayError::Request(rule) => Self::new(Party::Client, FaultKind::BadInput, rule),
             GatewayError::Refused(Refusal { reason, retry_after }) => {
                 let kind = if reason == Reason::Late { FaultKind::Late } else { FaultKind::Overloaded };

@@ -3,24 +3,27 @@
 use espalier_speculation::{Acceptance, PolicyError, PolicySpec, parse_policy};
 
 use crate::profiles::Profiles;
+use crate::renderer::Renderer;
 
 /// How trees are grown by rejection where the usual policy chooses among drawn tokens: chains that end where the
 /// draft is in doubt, as a rejected token costs more than a missing one.
 pub(crate) const DRAWN_POLICY: &str = "svip";
 
-/// How trees are grown, and when rows leave drafters with several exits, by target and drafter.
+/// How trees are grown, and when rows leave drafters with several exits, by target and drafter; and who puts
+/// conversations into chat templates.
 #[derive(Debug, Clone)]
 pub(crate) struct Usual {
     policy: PolicySpec,
     /// The one where tokens are drawn and the usual one chooses among them.
     drawn_policy: PolicySpec,
     pub(crate) profiles: Profiles,
+    pub(crate) renderer: Renderer,
 }
 
 impl Usual {
     pub(crate) fn new(policy: &str, profiles: Profiles) -> Result<Self, PolicyError> {
         let drawn_policy = parse_policy(DRAWN_POLICY)?;
-        Ok(Self { policy: parse_policy(policy)?, drawn_policy, profiles })
+        Ok(Self { policy: parse_policy(policy)?, drawn_policy, profiles, renderer: Renderer::in_process() })
     }
 
     /// The policy of a target with a drafter, where a request names none.

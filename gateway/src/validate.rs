@@ -11,6 +11,7 @@ use espalier_text::{Message as ChatMessage, Tokenizer};
 use crate::directory::Directory;
 use crate::error::RequestError;
 use crate::peers::TargetInfo;
+use crate::renderer::Renderer;
 use crate::session::Session;
 use crate::usual::Usual;
 use crate::wanted::{NGRAM, NOBODY, Wanted};
@@ -44,7 +45,7 @@ impl ValidRequest {
         let policy = read_policy(request.policy.as_deref(), request.sampling.acceptance())?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
-        let prompt = tokenize(request.prompt, &target.tokenizer)?;
+        let prompt = tokenize(request.prompt, &target.tokenizer, &usual.renderer)?;
         check_tokens("the prompt", &prompt, &target)?;
         check_room(prompt.len(), request.max_tokens, &target)?;
         let asked = if request.speculate { request.drafter.as_deref() } else { Some(NOBODY) };
@@ -137,7 +138,7 @@ fn find_target(name: &str, directory: &Directory) -> Result<Arc<TargetInfo>, Req
     })
 }
 
-fn tokenize(prompt: Prompt, tokenizer: &Tokenizer) -> Result<Vec<Token>, RequestError> {
+fn tokenize(prompt: Prompt, tokenizer: &Tokenizer, renderer: &Renderer) -> Result<Vec<Token>, RequestError> {
     let tokens = match prompt {
         Prompt::Tokens(tokens) => tokens,
         Prompt::Text(text) if text.is_empty() => vec![],
@@ -145,7 +146,8 @@ fn tokenize(prompt: Prompt, tokenizer: &Tokenizer) -> Result<Vec<Token>, Request
         Prompt::Conversation(messages) if messages.iter().all(|said| said.content.is_empty()) => vec![],
         Prompt::Conversation(messages) => {
             let said = |Message { role, content }| ChatMessage { role, content };
-            tokenizer.encode_chat(&messages.into_iter().map(said).collect::<Vec<_>>())?
+            let messages: Vec<_> = messages.into_iter().map(said).collect();
+            tokenizer.encode(&renderer.render(tokenizer, &messages)?, false)?
         }
     };
     if tokens.is_empty() {

@@ -15,7 +15,7 @@ use espalier_proto::{
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{bind, channel};
 use espalier_speculation::{ExitThresholds, NgramLimits, PassLoad, Token, Tree, TreeBounds, commit, walk};
-use espalier_text::Tokenizer;
+use espalier_text::{Parts, Tokenizer};
 use futures::{Stream, StreamExt, stream};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
@@ -359,9 +359,20 @@ impl Toy {
 }
 
 pub async fn verifier(name: &str) -> Toy {
+    verifier_with(name, tokenizer()).await
+}
+
+/// A verifier with a chat template of its own.
+pub async fn templated_verifier(name: &str, template: &str) -> Toy {
+    let chat_template = Some(template.as_bytes().to_vec());
+    let parts = Parts { chat_template, ..tokenizer().parts().clone() };
+    verifier_with(name, Tokenizer::from_parts(parts).unwrap()).await
+}
+
+async fn verifier_with(name: &str, tokenizer: Tokenizer) -> Toy {
     let bound = bind(ANY_PORT).await.unwrap();
     let toy = Toy::new(bound.url());
-    let service = ToyVerifier { name: name.to_owned(), tokenizer: tokenizer(), life: Arc::clone(&toy.life) };
+    let service = ToyVerifier { name: name.to_owned(), tokenizer, life: Arc::clone(&toy.life) };
     tokio::spawn(bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, toy.stopped()));
     toy
 }
