@@ -15,6 +15,7 @@ use crate::address::{AddressError, Location};
 use crate::admission::{ClientWeights, Limits};
 use crate::caps::{PolicyCaps, UnknownPolicy};
 use crate::profiles::{Profiles, ProfilesError};
+use crate::renderer::Renderer;
 use crate::resolver::Resolver;
 use crate::usual::{DRAWN_POLICY, Usual};
 
@@ -253,6 +254,13 @@ impl Config {
     #[must_use]
     pub fn with_unread_max(self, unread_max: Duration) -> Self {
         Self { unread_max, ..self }
+    }
+
+    /// The same with another way to render chat templates; in this process unless told otherwise.
+    #[must_use]
+    pub fn with_renderer(mut self, renderer: Renderer) -> Self {
+        self.usual.renderer = renderer;
+        self
     }
 
     /// The same with policies and thresholds of exits for some targets and drafters.

@@ -11,6 +11,7 @@ use tonic::Status;
 
 use crate::admission::{ClientNameError, Reason, Refusal};
 use crate::caps::CapError;
+use crate::renderer::RenderError;
 use crate::session::SessionError;
 
 /// When a further survey may find room: about when those under way have ended.
@@ -40,9 +41,12 @@ pub enum RequestError {
     /// The policy cannot be combined with rejection.
     #[error(transparent)]
     Pruning(#[from] PruningPolicy),
-    /// The prompt cannot be tokenized, or not be put into the chat template.
+    /// The prompt cannot be tokenized.
     #[error(transparent)]
     Text(#[from] TextError),
+    /// The prompt cannot be put into the chat template.
+    #[error(transparent)]
+    Render(#[from] RenderError),
     /// No such target answers.
     #[error("unknown target `{found}`; known targets are {known}")]
     UnknownTarget {
@@ -103,6 +107,22 @@ pub enum RequestError {
         target: String,
         /// Tokens that fit.
         context: usize,
+    },
+    /// The prompt's text is longer than any that fits.
+    #[error(
+        "the prompt has {bytes} bytes, but the context of `{target}` is {context} tokens of {longest} bytes at most: {limit}"
+    )]
+    LongText {
+        /// Bytes of its text.
+        bytes: usize,
+        /// The target that was asked for.
+        target: String,
+        /// Tokens that fit.
+        context: usize,
+        /// Bytes of the longest token.
+        longest: usize,
+        /// Bytes that may fit.
+        limit: usize,
     },
     /// Nothing is to be generated.
     #[error("max_tokens is 0; it must be at least 1")]
@@ -177,6 +197,7 @@ pub enum GatewayError {
 impl From<GatewayError> for Fault {
     fn from(error: GatewayError) -> Self {
         match error {
+            GatewayError::Request(RequestError::Render(error)) => error.into(),
             GatewayError::Request(rule) => Self::new(Party::Client, FaultKind::BadInput, rule),
             GatewayError::Refused(Refusal { reason, retry_after }) => {
                 let kind = if reason == Reason::Late { FaultKind::Late } else { FaultKind::Overloaded };

@@ -4,14 +4,18 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
-use espalier_gateway::{Args, Config, Gateway, Profiles, serve};
+use espalier_gateway::{Args, Config, Gateway, Profiles, Renderer, render_chat_templates, serve};
 use espalier_service_kit::{Telemetry, bind, chain, signal};
 
+fn main() -> ExitCode {
+    render_chat_templates().unwrap_or_else(gateway)
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn gateway() -> ExitCode {
     let args = Args::parse();
     let config = match Config::from_args(&args, Profiles::read) {
-        Ok(config) => config,
+        Ok(config) => config.with_renderer(Renderer::this_program()),
         Err(faults) => return faults.report("espalier-gateway"),
     };
     match run(&args, config).await {

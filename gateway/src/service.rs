@@ -4,6 +4,7 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use espalier_proto::pb::generation_server::{Generation as GenerationRpc, GenerationServer};
@@ -13,7 +14,7 @@ use espalier_proto::{
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
 use futures::{Stream, StreamExt, stream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
@@ -46,6 +47,8 @@ struct Inner {
     counts: Arc<Counts>,
     /// How long an answer may stand still because nobody reads it.
     unread_max: Duration,
+    /// Prompts that may be tokenized at once: long ones take memory, and all processors if they are let.
+    tokenizing: Arc<Semaphore>,
 }
 
 /// An answer at work, with its place.
@@ -94,6 +97,7 @@ impl Gateway {
             door: Arc::new(Door::new(config.limits)),
             counts: Arc::default(),
             unread_max: config.unread_max,
+            tokenizing: Arc::new(Semaphore::new(available_parallelism().map_or(1, |count| count.get().div_ceil(2)))),
         }))
     }
 
@@ -140,7 +144,10 @@ impl Gateway {
         session: Option<Session>,
     ) -> Result<(Slot, ValidRequest), GatewayError> {
         let inner = Arc::clone(&self.0);
+        // Nobody closes it. Who goes away while it waits here has cost nothing.
+        let turn = Arc::clone(&inner.tokenizing).acquire_owned().await;
         let validate = move || {
+            let _turn = turn;
             let request = with_seed(GenerationRequest::try_from(wire)?);
             let id = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
             let valid = ValidRequest::new(request, id, session, &inner.directory, &inner.usual)?;

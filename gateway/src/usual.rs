@@ -4,12 +4,14 @@ use espalier_speculation::{Acceptance, PolicyError, PolicySpec, parse_policy};
 
 use crate::caps::PolicyCaps;
 use crate::profiles::Profiles;
+use crate::renderer::Renderer;
 
 /// How trees are grown by rejection where the usual policy chooses among drawn tokens: chains that end where the
 /// draft is in doubt, as a rejected token costs more than a missing one.
 pub(crate) const DRAWN_POLICY: &str = "svip";
 
-/// How trees are grown, and when rows leave drafters with several exits, by target and drafter.
+/// How trees are grown, and when rows leave drafters with several exits, by target and drafter; and who puts
+/// conversations into chat templates.
 #[derive(Debug, Clone)]
 pub(crate) struct Usual {
     policy: PolicySpec,
@@ -18,12 +20,14 @@ pub(crate) struct Usual {
     pub(crate) profiles: Profiles,
     /// What of drafting requests may ask for.
     pub(crate) caps: PolicyCaps,
+    pub(crate) renderer: Renderer,
 }
 
 impl Usual {
     pub(crate) fn new(policy: &str, profiles: Profiles) -> Result<Self, PolicyError> {
         let drawn_policy = parse_policy(DRAWN_POLICY)?;
-        Ok(Self { policy: parse_policy(policy)?, drawn_policy, profiles, caps: PolicyCaps::default() })
+        let (policy, caps) = (parse_policy(policy)?, PolicyCaps::default());
+        Ok(Self { policy, drawn_policy, profiles, caps, renderer: Renderer::in_process() })
     }
 
     /// The same for requests that may ask for so much.

@@ -9,6 +9,7 @@ use espalier_text::{Message as ChatMessage, Tokenizer};
 use crate::directory::Directory;
 use crate::error::RequestError;
 use crate::peers::TargetInfo;
+use crate::renderer::Renderer;
 use crate::session::Session;
 use crate::stream::TextStream;
 use crate::usual::Usual;
@@ -47,7 +48,8 @@ impl ValidRequest {
         let generated = Generated::of(&request, &target)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
-        let prompt = tokenize(request.prompt, &target.tokenizer)?;
+        check_length(&request.prompt, &target)?;
+        let prompt = tokenize(request.prompt, &target.tokenizer, &usual.renderer)?;
         check_tokens("the prompt", &prompt, &target)?;
         check_room(prompt.len(), request.max_tokens, &target)?;
         let asked = if request.speculate { request.drafter.as_deref() } else { Some(NOBODY) };
@@ -171,7 +173,24 @@ fn find_target(name: &str, directory: &Directory) -> Result<Arc<TargetInfo>, Req
     })
 }
 
-fn tokenize(prompt: Prompt, tokenizer: &Tokenizer) -> Result<Vec<Token>, RequestError> {
+/// Refuses a prompt that cannot fit, before the time is spent that tokenizing it takes.
+fn check_length(prompt: &Prompt, target: &TargetInfo) -> Result<(), RequestError> {
+    let bytes = match prompt {
+        Prompt::Text(text) => text.len(),
+        Prompt::Conversation(messages) => messages.iter().map(|said| said.content.len()).sum(),
+        // Each is a token.
+        Prompt::Tokens(tokens) => return check_room(tokens.len(), 1, target),
+    };
+    let longest = target.tokenizer.longest_token();
+    let (context, target) = (target.card.context, target.card.name.clone());
+    let limit = context.saturating_mul(longest);
+    if bytes > limit {
+        return Err(RequestError::LongText { bytes, target, context, longest, limit });
+    }
+    Ok(())
+}
+
+fn tokenize(prompt: Prompt, tokenizer: &Tokenizer, renderer: &Renderer) -> Result<Vec<Token>, RequestError> {
     let tokens = match prompt {
         Prompt::Tokens(tokens) => tokens,
         Prompt::Text(text) if text.is_empty() => vec![],
@@ -179,7 +198,8 @@ fn tokenize(prompt: Prompt, tokenizer: &Tokenizer) -> Result<Vec<Token>, Request
         Prompt::Conversation(messages) if messages.iter().all(|said| said.content.is_empty()) => vec![],
         Prompt::Conversation(messages) => {
             let said = |Message { role, content }| ChatMessage { role, content };
-            tokenizer.encode_chat(&messages.into_iter().map(said).collect::<Vec<_>>())?
+            let messages: Vec<_> = messages.into_iter().map(said).collect();
+            tokenizer.encode(&renderer.render(tokenizer, &messages)?, false)?
         }
     };
     if tokens.is_empty() {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
-use espalier_local::{ANY_PORT, Address, GatewayConfig, Plan, Profiles, Role, System};
+use espalier_local::{ANY_PORT, Address, GatewayConfig, Plan, Profiles, Renderer, Role, System};
 use espalier_model::{Arithmetic, DeviceKind, TensorParallel};
 use espalier_proto::{GenerationRequest, Prompt};
 use espalier_speculation::{Sampling, StopStrings, Token};
@@ -43,6 +43,7 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
         profiles: Profiles::default(),
         requests_max: GatewayConfig::REQUESTS_MAX,
         queued_max: GatewayConfig::QUEUED_MAX,
+        renderer: Renderer::in_process(),
     }
 }
 

@@ -17,13 +17,20 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use espalier_command::{Verdict, report};
+use espalier_local::{Renderer, render_chat_templates};
 use espalier_service_kit::Telemetry;
 
 use self::command_line::{Args, Command};
 use self::error::CliError;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    render_chat_templates().unwrap_or_else(command)
+}
+
+/// What the command line asks for.
+fn command() -> ExitCode {
+    let mut args = Args::parse();
+    args.system.renderer = Renderer::this_program();
     if matches!(args.command, Some(Command::Train(_))) {
         quieten_candle();
     }

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::thread::available_parallelism;
 
+use espalier_gateway::Renderer;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
 use espalier_service_kit::MemoryBudget;
 
@@ -57,6 +58,9 @@ pub struct SystemArgs {
     /// Round weights of targets to `q8` or `q4` at load, to be multiplied in `int8`.
     #[arg(long, global = true, env = "ESPALIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
+    /// How the gateway renders chat templates; in this process unless the program says otherwise.
+    #[arg(skip)]
+    pub renderer: Renderer,
 }
 
 impl SystemArgs {

@@ -17,7 +17,9 @@ mod unique;
 
 pub use args::{SystemArgs, processors};
 pub use error::LocalError;
-pub use espalier_gateway::{Config as GatewayConfig, Occupancy, Profiles, ProfilesError};
+pub use espalier_gateway::{
+    Config as GatewayConfig, Occupancy, Profiles, ProfilesError, Renderer, render_chat_templates,
+};
 pub use models::{DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, checkpoint, shared_target};
 pub use plan::{ANY_PORT, Plan};
 pub use system::{Address, Progress, Role, SideGateway, System};

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use espalier_drafter::Config as DrafterConfig;
-use espalier_gateway::{Config as GatewayConfig, Profiles};
+use espalier_gateway::{Config as GatewayConfig, Profiles, Renderer};
 use espalier_model::Team;
 use espalier_verifier::Config as VerifierConfig;
 
@@ -33,6 +33,8 @@ pub struct Plan {
     pub requests_max: usize,
     /// Requests that wait at the gateway.
     pub queued_max: usize,
+    /// How the gateway renders chat templates.
+    pub renderer: Renderer,
 }
 
 impl Plan {
@@ -54,7 +56,15 @@ impl Plan {
         let verifiers = folders.into_iter().map(verifier).collect::<Result<_, LocalError>>()?;
         // Whatever targets are asked for: who waits, waits at the gateway, and no verifier has to refuse.
         let (requests_max, queued_max) = (VerifierConfig::SEQUENCES_MAX, GatewayConfig::QUEUED_MAX);
-        Ok(Self { verifiers, drafters, gateway: ANY_PORT, profiles, requests_max, queued_max })
+        Ok(Self {
+            verifiers,
+            drafters,
+            gateway: ANY_PORT,
+            profiles,
+            requests_max,
+            queued_max,
+            renderer: system.renderer.clone(),
+        })
     }
 
     /// How requests name the targets, in the order in which they were given.

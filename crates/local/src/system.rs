@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use espalier_drafter::Drafter;
-use espalier_gateway::{Config as GatewayConfig, Gateway, Occupancy, Profiles};
+use espalier_gateway::{Config as GatewayConfig, Gateway, Occupancy, Profiles, Renderer};
 use espalier_model::{BlockPool, Team};
 use espalier_service_kit::{Bound, bind};
 use espalier_verifier::Target;
@@ -60,6 +60,7 @@ pub struct System {
     stop: watch::Sender<bool>,
     gateway: Option<Gateway>,
     memory: Vec<(String, BlockPool)>,
+    renderer: Renderer,
 }
 
 /// A service's configuration, the address that it will listen on, and the threads that its model shares.
@@ -92,7 +93,7 @@ impl System {
     /// # Errors
     /// [`LocalError`] for an address that cannot be had (before anything is loaded) or a model that cannot be loaded.
     pub async fn start(plan: Plan, progress: impl Progress) -> Result<Self, LocalError> {
-        let (mut system, team) = (Self::empty(), plan.team());
+        let (mut system, team) = (Self::empty(plan.renderer.clone()), plan.team());
         // Addresses come first: one that cannot be had is told of before anything is loaded.
         let gateway = bind(plan.gateway).await?;
         let (mut verifiers, mut drafters) = (Vec::new(), Vec::new());
@@ -114,13 +115,14 @@ impl System {
     }
 
     /// No service yet.
-    fn empty() -> Self {
+    fn empty(renderer: Renderer) -> Self {
         Self {
             addresses: Vec::new(),
             services: JoinSet::new(),
             stop: watch::Sender::new(false),
             gateway: None,
             memory: Vec::new(),
+            renderer,
         }
     }
 
@@ -166,7 +168,7 @@ impl System {
     async fn make_gateway(&self, options: GatewayOptions) -> Result<Gateway, LocalError> {
         let config = GatewayConfig::new(&self.urls(Role::Verifier), &self.urls(Role::Drafter))?;
         let config = config.with_profiles(options.profiles).with_limits(options.requests_max, options.queued_max)?;
-        Ok(Gateway::start(config).await)
+        Ok(Gateway::start(config.with_renderer(self.renderer.clone())).await)
     }
 
     /// Starts one more gateway, with profiles of its own, to the same verifiers and drafters.

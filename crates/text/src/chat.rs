@@ -1,12 +1,13 @@
 //! Chat templates: Jinja as Hugging Face's tokenizers run it.
 
 use std::error::Error as _;
+use std::io;
 use std::time::SystemTime;
 
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, Error, ErrorKind, context, syntax::SyntaxConfig};
 use minijinja_contrib::pycompat;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::strftime;
 use crate::error::{Result, TextError};
@@ -16,9 +17,13 @@ const NAME: &str = "chat_template";
 /// Instructions of the template engine before a template is stopped.
 const FUEL_MAX: u64 = 20_000_000;
 const INDENT_MAX: usize = 16;
+/// Bytes of a rendered prompt: twice those of the largest message that a service reads.
+const PROMPT_BYTES_MAX: usize = 8 << 20;
+/// Bytes of what a template says went wrong: it is told to clients, in the head of an answer.
+const WORDS_BYTES_MAX: usize = 1024;
 
 /// One turn of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Who speaks: `system`, `user`, `assistant`, or what else the template knows.
     pub role: String,
@@ -38,28 +43,59 @@ impl Message {
     }
 }
 
+/// What a chat template is made of, not parsed yet: parsing computes what is constant in it, and may take any memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TemplateSource {
+    source: String,
+    /// The special tokens that it may print, by name.
+    special: Vec<(String, String)>,
+}
+
+impl TemplateSource {
+    /// The template among the settings; `None` if there is none.
+    pub(crate) fn of(settings: &Settings) -> Option<Self> {
+        let named = [
+            ("bos_token", &settings.bos_token),
+            ("eos_token", &settings.eos_token),
+            ("unk_token", &settings.unk_token),
+            ("pad_token", &settings.pad_token),
+        ];
+        let present = |(name, token): (&'static str, &Option<SpecialToken>)| {
+            Some((name.to_owned(), token.as_ref()?.text().to_owned()))
+        };
+        let special = named.into_iter().filter_map(present).collect();
+        Some(Self { source: settings.template()?.to_owned(), special })
+    }
+}
+
 /// A parsed chat template and the special tokens that it may print.
+///
+/// Its instructions are bounded, and the text that it makes. The memory of its values is not, and where a process has no
+/// more, it ends: who renders templates of strangers does so in a process that may end.
 #[derive(Debug)]
-pub(crate) struct ChatTemplate {
+pub struct ChatTemplate {
     environment: Environment<'static>,
     special: Value,
 }
 
 impl ChatTemplate {
-    /// Parses the template among the settings; `None` if there is none.
-    pub(crate) fn parse(settings: &Settings) -> Result<Option<Self>> {
-        let Some(source) = settings.template() else {
-            return Ok(None);
-        };
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// What is no template.
+    pub fn parse(source: &TemplateSource) -> Result<Self> {
         let mut environment = environment().map_err(|fault| syntax_fault(&fault))?;
-        let source = without_generation_marks(source);
-        environment.add_template_owned(NAME, source).map_err(|fault| syntax_fault(&fault))?;
-        let special = special_tokens(settings);
-        Ok(Some(Self { environment, special }))
+        let template = without_generation_marks(&source.source);
+        environment.add_template_owned(NAME, template).map_err(|fault| syntax_fault(&fault))?;
+        let special = source.special.iter().map(|(name, token)| (name.as_str(), token.as_str()));
+        Ok(Self { environment, special: Value::from_pairs(special) })
     }
 
     /// The prompt that asks for the assistant's answer to `messages`. Templates that print the date print `now`, in UTC.
-    pub(crate) fn render(&self, messages: &[Message], now: SystemTime) -> Result<String> {
+    ///
+    /// # Errors
+    /// A template that refuses these messages, fails on them, or makes too long a text of them.
+    pub fn render(&self, messages: &[Message], now: SystemTime) -> Result<String> {
         let date = move |format: String| {
             let fault = || Error::new(ErrorKind::InvalidOperation, format!("unknown date format \"{format}\""));
             strftime(&format, now).ok_or_else(fault)
@@ -72,8 +108,36 @@ impl ChatTemplate {
             strftime_now => Value::from_function(date),
             ..self.special.clone()
         };
+        let mut prompt = Bounded::default();
         let template = self.environment.get_template(NAME);
-        template.and_then(|template| template.render(context)).map_err(|fault| render_fault(&fault))
+        let rendered = template.and_then(|template| template.render_captured_to(context, &mut prompt).map(drop));
+        if prompt.over {
+            return Err(TextError::LongPrompt { limit: PROMPT_BYTES_MAX });
+        }
+        rendered.map_err(|fault| render_fault(&fault))?;
+        String::from_utf8(prompt.text).map_err(|fault| TextError::TemplateFailed { fault: fault.to_string() })
+    }
+}
+
+/// A text that takes no more than [`PROMPT_BYTES_MAX`].
+#[derive(Default)]
+struct Bounded {
+    text: Vec<u8>,
+    over: bool,
+}
+
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > PROMPT_BYTES_MAX - self.text.len() {
+            self.over = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -98,18 +162,6 @@ fn without_generation_marks(source: &str) -> String {
     source
 }
 
-fn special_tokens(settings: &Settings) -> Value {
-    let named = [
-        ("bos_token", &settings.bos_token),
-        ("eos_token", &settings.eos_token),
-        ("unk_token", &settings.unk_token),
-        ("pad_token", &settings.pad_token),
-    ];
-    let present =
-        |(name, token): (&'static str, &Option<SpecialToken>)| Some((name, token.as_ref()?.text().to_owned()));
-    Value::from_pairs(named.into_iter().filter_map(present))
-}
-
 /// A template's own refusal, told from its failures by its type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -120,14 +172,22 @@ fn raise_exception(message: String) -> Result<Value, Error> {
 }
 
 fn syntax_fault(fault: &Error) -> TextError {
-    let fault = fault.to_string();
+    let fault = short(&fault.to_string());
     TextError::TemplateSyntax { fault }
 }
 
 fn render_fault(fault: &Error) -> TextError {
     match fault.source().and_then(|source| source.downcast_ref::<Refusal>()) {
-        Some(Refusal(message)) => TextError::Refused { message: message.clone() },
-        None => TextError::TemplateFailed { fault: fault.to_string() },
+        Some(Refusal(message)) => TextError::Refused { message: short(message) },
+        None => TextError::TemplateFailed { fault: short(&fault.to_string()) },
+    }
+}
+
+/// The beginning of what a template says, where it says a lot.
+fn short(words: &str) -> String {
+    match words.len() {
+        ..=WORDS_BYTES_MAX => words.to_owned(),
+        _ => format!("{}…", &words[..words.floor_char_boundary(WORDS_BYTES_MAX)]),
     }
 }
 
@@ -153,15 +213,15 @@ fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
 struct OneLine;
 
 impl serde_json::ser::Formatter for OneLine {
-    fn begin_array_value<W: std::io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+    fn begin_array_value<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { writer.write_all(b", ") }
     }
 
-    fn begin_object_key<W: std::io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+    fn begin_object_key<W: io::Write + ?Sized>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         self.begin_array_value(writer, first)
     }
 
-    fn begin_object_value<W: std::io::Write + ?Sized>(&mut self, writer: &mut W) -> std::io::Result<()> {
+    fn begin_object_value<W: io::Write + ?Sized>(&mut self, writer: &mut W) -> io::Result<()> {
         writer.write_all(b": ")
     }
 }
@@ -177,7 +237,7 @@ mod tests {
 
     fn parse(config: &str) -> Result<Option<ChatTemplate>> {
         let parts = Parts { tokenizer: Vec::new(), config: Some(config.as_bytes().to_vec()), chat_template: None };
-        ChatTemplate::parse(&parts.settings()?)
+        TemplateSource::of(&parts.settings()?).as_ref().map(ChatTemplate::parse).transpose()
     }
 
     fn template(source: &str) -> ChatTemplate {
@@ -226,6 +286,18 @@ mod tests {
     fn a_refusal_is_told_in_the_template_s_own_words() {
         let fault = render("{{ raise_exception('Roles must alternate') }}").unwrap_err();
         assert_eq!(fault.to_string(), "the chat template refuses the messages: Roles must alternate");
+    }
+
+    #[test]
+    fn what_a_template_says_is_cut_and_its_text_bounded() {
+        let long = "{% for i in range(3000) %}{{ '0123456789abcdef' * 256 }}{% endfor %}";
+        let fault = render(long).unwrap_err().to_string();
+        assert_eq!(fault, "the chat template made a prompt of more than 8388608 bytes");
+        assert_eq!(render(&long.replace("3000", "2000")).unwrap().len(), 2000 << 12);
+        for source in ["{{ raise_exception('é' * 100000) }}", "{{ strftime_now('%é' * 100000) }}"] {
+            let fault = render(source).unwrap_err().to_string();
+            assert!(fault.len() < 1200 && fault.ends_with('…'), "{fault}");
+        }
     }
 
     #[test]

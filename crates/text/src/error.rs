@@ -78,6 +78,12 @@ pub enum TextError {
         /// What failed, with the line.
         fault: String,
     },
+    /// The chat template makes too much of these messages.
+    #[error("the chat template made a prompt of more than {limit} bytes")]
+    LongPrompt {
+        /// The bytes that a prompt may have.
+        limit: usize,
+    },
     /// A text could not be tokenized.
     #[error("the text of {bytes} bytes cannot be tokenized: {fault}")]
     Encode {

@@ -17,7 +17,7 @@ mod parts;
 mod source;
 mod tokenizer;
 
-pub use chat::Message;
+pub use chat::{ChatTemplate, Message, TemplateSource};
 pub use detokenizer::Detokenizer;
 pub use error::{Result, TextError};
 pub use gguf_export::GgufTokenizer;

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use espalier_speculation::Token;
 
-use crate::chat::{ChatTemplate, Message};
+use crate::chat::{ChatTemplate, Message, TemplateSource};
 use crate::error::{Result, TextError};
 use crate::fingerprint::fingerprint;
 use crate::parts::Parts;
@@ -19,9 +19,12 @@ pub struct Tokenizer(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     tokenizer: tokenizers::Tokenizer,
-    template: Option<ChatTemplate>,
+    template: Option<TemplateSource>,
+    /// The template, once it was needed here.
+    parsed: OnceLock<ChatTemplate>,
     fingerprint: String,
     vocab_size: usize,
+    longest_token: usize,
     parts: Parts,
 }
 
@@ -29,12 +32,17 @@ impl Tokenizer {
     /// Opens a folder in Hugging Face format, or a GGUF file; see [`Parts::read`].
     ///
     /// # Errors
-    /// A missing, unreadable, oversized or malformed file, or a GGUF file whose tokenizer cannot be made.
+    /// A missing, unreadable, oversized or malformed file, a chat template that is none, or a GGUF file whose tokenizer
+    /// cannot be made.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::from_parts(Parts::read(path)?)
+        let opened = Self::from_parts(Parts::read(path)?)?;
+        if let Some(template) = opened.chat_template() {
+            opened.parsed(template)?;
+        }
+        Ok(opened)
     }
 
-    /// Rebuilds a tokenizer from the bytes that [`Self::parts`] gave.
+    /// Rebuilds a tokenizer from the bytes that [`Self::parts`] gave. The chat template is not parsed before it is used.
     ///
     /// # Errors
     /// An oversized or malformed part.
@@ -43,12 +51,14 @@ impl Tokenizer {
         let tokenizer = parts.tokenizer(load)?;
         let vocabulary = tokenizer.get_vocab(true);
         let fingerprint = parts.tokenizer(|json| fingerprint(&vocabulary, json))?;
-        let template = ChatTemplate::parse(&parts.settings()?)?;
+        let template = TemplateSource::of(&parts.settings()?);
         Ok(Self(Arc::new(Inner {
             tokenizer,
             template,
+            parsed: OnceLock::new(),
             fingerprint,
             vocab_size: vocabulary.values().max().map_or(0, |&last| last as usize + 1),
+            longest_token: vocabulary.keys().map(String::len).max().unwrap_or(0),
             parts,
         })))
     }
@@ -63,6 +73,12 @@ impl Tokenizer {
         self.0.vocab_size
     }
 
+    /// Bytes of the longest token, as the vocabulary writes it: of a text, one token stands for no more, unless its
+    /// tokenizer drops some of it.
+    pub fn longest_token(&self) -> usize {
+        self.0.longest_token
+    }
+
     /// SHA-256 in hexadecimal over vocabulary and merges: equal for two tokenizers only if they speak of the same tokens.
     pub fn fingerprint(&self) -> &str {
         &self.0.fingerprint
@@ -73,6 +89,11 @@ impl Tokenizer {
         self.0.template.is_some()
     }
 
+    /// The chat template, to be rendered elsewhere.
+    pub fn chat_template(&self) -> Option<&TemplateSource> {
+        self.0.template.as_ref()
+    }
+
     /// Tokenizes a text; `add_special` adds the tokens that begin and end a text, as the tokenizer defines.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<Token>> {
         match self.0.tokenizer.encode_fast(text, add_special) {
@@ -81,14 +102,22 @@ impl Tokenizer {
         }
     }
 
-    /// The text of the prompt that asks for the assistant's answer. It holds its special tokens: tokenize it without
-    /// adding any, or use [`Self::encode_chat`].
+    /// The text of the prompt that asks for the assistant's answer, made in this process. It holds its special tokens:
+    /// tokenize it without adding any, or use [`Self::encode_chat`].
     ///
     /// # Errors
-    /// No template, or one that refuses these messages.
+    /// No template, one that cannot be parsed, or one that refuses these messages.
     pub fn chat(&self, messages: &[Message]) -> Result<String> {
-        let template = self.0.template.as_ref().ok_or(TextError::NoTemplate)?;
-        template.render(messages, SystemTime::now())
+        let template = self.chat_template().ok_or(TextError::NoTemplate)?;
+        self.parsed(template)?.render(messages, SystemTime::now())
+    }
+
+    fn parsed(&self, template: &TemplateSource) -> Result<&ChatTemplate> {
+        if let Some(parsed) = self.0.parsed.get() {
+            return Ok(parsed);
+        }
+        let parsed = ChatTemplate::parse(template)?;
+        Ok(self.0.parsed.get_or_init(|| parsed))
     }
 
     /// The tokens of [`Self::chat`].

@@ -134,7 +134,9 @@ fn faults_are_one_clear_sentence() {
     let config = Some(b"[]".to_vec());
     assert!(message(Parts { config, ..sound.clone() }).starts_with("tokenizer_config.json is malformed: "));
     let chat_template = Some(b"{% if %}".to_vec());
-    assert!(message(Parts { chat_template, ..sound.clone() }).starts_with("the chat template cannot be parsed: "));
+    let broken = Tokenizer::from_parts(Parts { chat_template, ..sound.clone() }).unwrap();
+    let fault = broken.chat(&[Message::user("why?")]).unwrap_err().to_string();
+    assert!(fault.starts_with("the chat template cannot be parsed: "), "{fault}");
     let empty = tempfile::tempdir().unwrap();
     let missing = Tokenizer::open(empty.path()).unwrap_err().to_string();
     assert_eq!(missing, format!("{} has no tokenizer.json", empty.path().display()));

@@ -1,11 +1,12 @@
 //! Who is let in when there are more requests than slots, and what a client that does not read can hold.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::*;
 use espalier_gateway::{Config, Gateway, Occupancy};
-use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, Prompt, pb};
+use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, Message, Prompt, pb};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tonic::{Code, Request, Status, Streaming};
@@ -129,6 +130,8 @@ async fn a_name_that_is_none_is_bad_input() {
 #[tokio::test]
 async fn a_prompt_that_is_being_read_has_its_place_until_that_is_done_though_its_client_has_gone() {
     let toy = verifier("toy").await;
+    // So long that the prompt might fit, and so short that it does not.
+    toy.life.context.store(300_000, Ordering::SeqCst);
     let (url, gateway) = gateway_with(&toy, 1, 0).await;
     // As long as a message may be, and read in a second or so.
     let prompt = Prompt::Text("How many apples are there? ".repeat(3 << 20 >> 5));
@@ -140,6 +143,23 @@ async fn a_prompt_that_is_being_read_has_its_place_until_that_is_done_though_its
     eventually(|| tokio::time::Instant::now() > heard).await;
     assert_eq!(gateway.occupancy().running, 1);
     eventually(|| gateway.occupancy().running == 0).await;
+}
+
+#[tokio::test]
+async fn a_text_that_cannot_fit_is_refused_unread() {
+    let toy = verifier("toy").await;
+    let (url, _) = gateway_with(&toy, 1, 0).await;
+    let text = "How many apples are there? ".repeat(100_000);
+    let said = Message { role: "user".to_owned(), content: text.clone() };
+    for prompt in [Prompt::Text(text), Prompt::Conversation(vec![said])] {
+        let status = generate(&url, GenerationRequest { prompt, ..plain(1) }).await.err().unwrap();
+        let longest = tokenizer().longest_token();
+        let words = format!(
+            "the prompt has 2700000 bytes, but the context of `toy` is {CONTEXT} tokens of {longest} bytes at most: {}",
+            CONTEXT * longest
+        );
+        assert_eq!((status.code(), status.message()), (Code::InvalidArgument, words.as_str()));
+    }
 }
 
 #[tokio::test]

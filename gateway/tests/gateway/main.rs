@@ -9,3 +9,4 @@ mod failover;
 mod generate;
 mod status;
 mod support;
+mod templates;

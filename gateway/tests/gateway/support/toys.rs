@@ -15,7 +15,7 @@ use espalier_proto::{
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Ngram, RemoteVerifier, Sequence};
 use espalier_service_kit::{Drain, bind, channel};
 use espalier_speculation::{ExitThresholds, NgramLimits, PassLoad, Token, Tree, TreeBounds, commit, walk};
-use espalier_text::Tokenizer;
+use espalier_text::{Parts, Tokenizer};
 use futures::{Stream, StreamExt, stream};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
@@ -48,6 +48,8 @@ pub struct Life {
     pub stalls: AtomicBool,
     /// The largest tree that a verifier takes; 64 nodes if 0.
     pub tree_nodes_max: AtomicUsize,
+    /// The context that a verifier tells; the usual one if 0.
+    pub context: AtomicUsize,
     /// Whether a verifier has one more token that ends a text.
     pub ends_more: AtomicBool,
     /// Whether the service never tells its status.
@@ -126,11 +128,18 @@ impl ToyVerifier {
         }
     }
 
+    fn context(&self) -> usize {
+        match self.life.context.load(Ordering::SeqCst) {
+            0 => CONTEXT,
+            context => context,
+        }
+    }
+
     fn card(&self) -> VerifierCard {
         VerifierCard {
             name: self.name.clone(),
             vocabulary: Vocabulary { size: VOCAB, fingerprint: self.tokenizer.fingerprint().to_owned() },
-            context: CONTEXT,
+            context: self.context(),
             tree_nodes_max: self.tree_nodes_max(),
             sequences_max: 8,
             end_tokens: if self.life.ends_more.load(Ordering::SeqCst) { vec![END, END + 1] } else { vec![END] },
@@ -362,9 +371,20 @@ impl Toy {
 const DRAIN: Drain = Drain { announce: Duration::from_secs(20), limit: Duration::from_secs(20) };
 
 pub async fn verifier(name: &str) -> Toy {
+    verifier_with(name, tokenizer()).await
+}
+
+/// A verifier with a chat template of its own.
+pub async fn templated_verifier(name: &str, template: &str) -> Toy {
+    let chat_template = Some(template.as_bytes().to_vec());
+    let parts = Parts { chat_template, ..tokenizer().parts().clone() };
+    verifier_with(name, Tokenizer::from_parts(parts).unwrap()).await
+}
+
+async fn verifier_with(name: &str, tokenizer: Tokenizer) -> Toy {
     let bound = bind(ANY_PORT).await.unwrap().with_drain(DRAIN);
     let toy = Toy::new(bound.url());
-    let service = ToyVerifier { name: name.to_owned(), tokenizer: tokenizer(), life: Arc::clone(&toy.life) };
+    let service = ToyVerifier { name: name.to_owned(), tokenizer, life: Arc::clone(&toy.life) };
     tokio::spawn(bound.serve(VerifierServer::new(service), FILE_DESCRIPTOR_SET, toy.stopped()));
     toy
 }

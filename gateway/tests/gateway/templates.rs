@@ -1,0 +1,109 @@
+//! Chat templates that want too much end themselves, and nothing else.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use espalier_gateway::{Config, Renderer};
+use espalier_proto::{GenerationRequest, Message, Prompt};
+use tonic::Code;
+
+use crate::support::*;
+
+const GREEDY: &str = "the target's chat template took more than 512 MiB, or its values were too deep";
+const FAILED: &str = "the chat template failed: ";
+
+/// Templates that would take all memory, all time, or the whole stack, and what is said of them.
+const HOSTILE: [(&str, &str); 9] = [
+    ("{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}", GREEDY),
+    (
+        "{% set ns = namespace(x=['ab']) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x|list }}",
+        "",
+    ),
+    ("{{ 'a\nb' | indent(100000000000000) }}", ""),
+    ("{{ 'a' * 1000000000000 }}", FAILED),
+    ("{{ 'a' * 100000000 ~ 'b' * 100000000 ~ 'c' * 100000000 ~ 'd' * 100000000 }}", GREEDY),
+    ("{% set x = 'a' * 100000 %}{{ x | replace('a', x) }}", GREEDY),
+    ("{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}", GREEDY),
+    (
+        "{% for i in range(3000) %}{{ 'a' * 4096 }}{% endfor %}",
+        "the chat template made a prompt of more than 8388608 bytes",
+    ),
+    ("{% set x = 'a' * 5000000 %}{% for i in range(90000) %}{% set y = x | upper %}{% endfor %}", "took more than 2 s"),
+];
+
+const GOOD: &str = "{{ bos_token }}Q: {{ messages[0].content }}\nA:";
+
+fn conversation(target: &str) -> GenerationRequest {
+    let said = Message { role: "user".to_owned(), content: "How many?".to_owned() };
+    GenerationRequest { target: target.to_owned(), prompt: Prompt::Conversation(vec![said]), ..request(5) }
+}
+
+/// The program, which ends with its test.
+struct Program {
+    child: Child,
+    url: String,
+}
+
+impl Program {
+    fn start(verifiers: &[Toy]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_espalier-gateway"));
+        let urls: Vec<&str> = verifiers.iter().map(|toy| toy.url.as_str()).collect();
+        command.args(["--listen", "127.0.0.1:0", "--verifier", &urls.join(",")]);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let url = line.trim_end().rsplit(' ').next().unwrap().to_owned();
+        Self { child, url }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_program_survives_what_templates_want() {
+    let mut verifiers = vec![templated_verifier("good", GOOD).await];
+    for (number, (template, _)) in HOSTILE.iter().enumerate() {
+        verifiers.push(templated_verifier(&format!("hostile-{number}"), template).await);
+    }
+    let mut program = tokio::task::spawn_blocking(move || Program::start(&verifiers)).await.unwrap();
+    let expected = generate(&program.url, conversation("good")).await.unwrap().ids();
+    for (number, (template, words)) in HOSTILE.into_iter().enumerate() {
+        let began = Instant::now();
+        let status = generate(&program.url, conversation(&format!("hostile-{number}"))).await.err().unwrap();
+        println!("{template}: {:?}, {}", began.elapsed(), status.message());
+        assert_eq!(status.code(), Code::InvalidArgument, "{template}: {status}");
+        assert!(status.message().contains(words), "{template}: {status}");
+        assert_eq!(generate(&program.url, conversation("good")).await.unwrap().ids(), expected);
+    }
+    assert!(program.child.try_wait().unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_gives_the_prompt_that_this_one_would() {
+    let toy = templated_verifier("toy", GOOD).await;
+    let config = || Config::new(std::slice::from_ref(&toy.url), &[]).unwrap();
+    let here = start(config()).await;
+    let program = Renderer::program(env!("CARGO_BIN_EXE_espalier-gateway").into());
+    let there = start(config().with_renderer(program)).await;
+    let (here, there) = (generate(&here, conversation("toy")).await, generate(&there, conversation("toy")).await);
+    assert_eq!(there.unwrap().ids(), here.unwrap().ids());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_no_process_can_be_started_conversations_are_refused() {
+    let toy = verifier("toy").await;
+    let config = Config::new(std::slice::from_ref(&toy.url), &[]).unwrap();
+    for program in ["/nowhere", "/bin/true"] {
+        let url = start(config.clone().with_renderer(Renderer::program(program.into()))).await;
+        let status = generate(&url, conversation("toy")).await.err().unwrap();
+        assert_eq!(status.code(), Code::Internal, "{status}");
+        assert!(status.message().starts_with("no process that renders chat templates can be started: "), "{status}");
+        assert_eq!(generate(&url, request(5)).await.unwrap().ids().len(), 5);
+    }
+}
