@@ -94,6 +94,11 @@ chaos *args:
     cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
     cargo run -p espalier-tests --bin espalier-chaos -- --programs target/release {{ args }}
 
+# Measures a client that behaves well beside stalled readers, silent connections and prompts that are given up: 3 minutes.
+crowd *args:
+    cargo build --release -p espalier-verifier -p espalier-gateway
+    cargo run -p espalier-tests --bin espalier-crowd -- --programs target/release {{ args }}
+
 # Compares the text of plain and speculative decoding over many prompts: targets, temperatures, policies, threads.
 lossless prompts="models/medium/greedy.jsonl" limit="50":
     #!/usr/bin/env bash
