@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
-use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, TelemetryArgs};
+use espalier_service_kit::{Dialer, DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
 
@@ -83,6 +83,9 @@ pub struct Args {
         value_name = "HOST[,HOST…]"
     )]
     pub allow_verifiers: Vec<String>,
+    /// What is under TLS
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// How it ends
     #[command(flatten)]
     pub drain: DrainArgs,
@@ -144,6 +147,8 @@ pub struct Config {
     pub shares: Vec<TargetShare>,
     /// Hosts that verifiers may be on; any if empty.
     pub allow_verifiers: Vec<AllowedHost>,
+    /// How verifiers are connected to; in the clear unless told otherwise.
+    pub dialer: Dialer,
     /// The budget for keys and values; what suits model and machine when none.
     pub kv_memory: Option<MemoryBudget>,
     /// What matrices are multiplied in.
@@ -171,6 +176,7 @@ impl Config {
             sequences_max: Self::SEQUENCES_MAX,
             shares: Vec::new(),
             allow_verifiers: Vec::new(),
+            dialer: Dialer::default(),
             kv_memory: None,
             compute: Compute::Draft,
             device: DeviceKind::default(),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use espalier_drafter::{Args, Config, Drafter, serve};
 use espalier_model::Team;
-use espalier_service_kit::{Telemetry, bind, signal};
+use espalier_service_kit::{Role, Telemetry, bind, signal};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -26,7 +26,9 @@ fn main() -> ExitCode {
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn std::error::Error>> {
     let _telemetry = Telemetry::install("espalier-drafter", &args.telemetry)?;
     let shutdown = signal()?;
-    let bound = bind(config.listen).await?.with_drain(args.drain.drain());
+    let config = Config { dialer: args.tls.dialer(Role::Drafter)?, ..config };
+    let tls = args.tls.server(Role::Drafter, &[Role::Gateway])?;
+    let bound = bind(config.listen).await?.with_drain(args.drain.drain()).with_tls(tls);
     let load = move || Drafter::load(&config, &Team::new(config.threads.get()));
     let drafter = tokio::task::spawn_blocking(load).await??;
     println!("drafter {} on {}", drafter.card().name, bound.url());

@@ -12,7 +12,7 @@ use espalier_proto::{
     Tap, VerifierCard, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
-use espalier_service_kit::{Bound, Bytes, Deadline, outgoing};
+use espalier_service_kit::{Bound, Bytes, Deadline, Role, outgoing};
 use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
@@ -126,7 +126,7 @@ impl Drafter {
             memory,
             engine,
             slots,
-            verifiers: Verifiers::new(config.allow_verifiers.clone()),
+            verifiers: Verifiers::new(config.allow_verifiers.clone(), config.dialer.to(Role::Verifier)),
             levels,
             learned: Learned::default(),
             started: Instant::now(),

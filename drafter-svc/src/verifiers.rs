@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{Fault, FaultKind, Party, VerifierCard, pb};
-use espalier_service_kit::{Deadline, channel, outgoing};
+use espalier_service_kit::{Deadline, Dialer, outgoing};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use tonic::transport::Channel;
@@ -35,13 +35,14 @@ pub(crate) struct Verifier {
 /// Those that were met so far, by address, and which may be met.
 pub(crate) struct Verifiers {
     allowed: Vec<AllowedHost>,
+    dialer: Dialer,
     known: Mutex<HashMap<String, Verifier>>,
 }
 
 impl Verifiers {
     /// None was met so far; those on other hosts than these are not, if there are any.
-    pub(crate) fn new(allowed: Vec<AllowedHost>) -> Self {
-        Self { allowed, known: Mutex::default() }
+    pub(crate) fn new(allowed: Vec<AllowedHost>, dialer: Dialer) -> Self {
+        Self { allowed, dialer, known: Mutex::default() }
     }
 
     /// The verifier at an address, asked what it is unless it has just said so.
@@ -55,7 +56,7 @@ impl Verifiers {
         let channel = match known {
             Some(verifier) if verifier.described.elapsed() < CARD_MAX => return Ok(verifier),
             Some(verifier) => verifier.channel,
-            None => channel(address).map_err(SequenceError::from)?,
+            None => self.dialer.channel(address).map_err(SequenceError::from)?,
         };
         let card = Arc::new(describe(channel.clone()).await?);
         let verifier = Verifier { channel, card, described: Instant::now() };

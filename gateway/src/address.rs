@@ -1,6 +1,6 @@
 //! Where services are: addresses, and names that stand for as many addresses as a resolver knows.
 
-use espalier_service_kit::{ConnectError, channel};
+use espalier_service_kit::{ConnectError, Dialer};
 use thiserror::Error;
 use tonic::transport::{Channel, Uri};
 
@@ -14,10 +14,12 @@ pub enum AddressError {
     #[error(transparent)]
     Address(#[from] ConnectError),
     /// It is no `dns+http://name:port`.
-    #[error("`{found}` is not an address of the form dns+http://name:port")]
+    #[error("`{found}` is not an address of the form dns+{scheme}://name:port")]
     Name {
         /// The text as it was given.
         found: String,
+        /// What services are spoken to with.
+        scheme: &'static str,
     },
 }
 
@@ -29,17 +31,19 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads `http://host:port`. Must be called within a tokio runtime.
-    pub(crate) fn parse(url: &str) -> Result<Self, ConnectError> {
-        Ok(Self { url: url.to_owned(), channel: channel(url)? })
+    /// Reads `http://host:port`, or `https://host:port` under TLS. Must be called within a tokio runtime.
+    pub(crate) fn parse(url: &str, dialer: &Dialer) -> Result<Self, ConnectError> {
+        Ok(Self { url: url.to_owned(), channel: dialer.channel(url)? })
     }
 }
 
 /// A name with an address for each service of a kind, as headless services have.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct ServiceName {
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// How those at its addresses are connected to.
+    pub(crate) dialer: Dialer,
 }
 
 /// What a person may say of where services are.
@@ -52,23 +56,23 @@ pub(crate) enum Location {
 }
 
 impl Location {
-    /// Reads `http://host:port` or `dns+http://name:port`.
-    pub(crate) fn parse(text: &str) -> Result<Self, AddressError> {
+    /// Reads `http://host:port` or `dns+http://name:port`; under TLS, with `https`.
+    pub(crate) fn parse(text: &str, dialer: &Dialer) -> Result<Self, AddressError> {
         match text.strip_prefix(BY_NAME) {
-            None => Ok(Self::At(Address::parse(text)?)),
+            None => Ok(Self::At(Address::parse(text, dialer)?)),
             Some(url) => {
-                let named = service_name(url).map(Self::Named);
-                named.ok_or_else(|| AddressError::Name { found: text.to_owned() })
+                let named = service_name(url, dialer).map(Self::Named);
+                named.ok_or_else(|| AddressError::Name { found: text.to_owned(), scheme: dialer.scheme() })
             }
         }
     }
 }
 
-fn service_name(url: &str) -> Option<ServiceName> {
+fn service_name(url: &str, dialer: &Dialer) -> Option<ServiceName> {
     let uri: Uri = url.parse().ok()?;
-    let bare = uri.scheme_str() == Some("http") && matches!(uri.path(), "" | "/") && uri.query().is_none();
+    let bare = uri.scheme_str() == Some(dialer.scheme()) && matches!(uri.path(), "" | "/") && uri.query().is_none();
     let (host, port) = (uri.host().filter(|host| !host.is_empty())?, uri.port_u16()?);
-    bare.then(|| ServiceName { host: host.to_owned(), port })
+    bare.then(|| ServiceName { host: host.to_owned(), port, dialer: dialer.clone() })
 }
 
 #[cfg(test)]
@@ -79,12 +83,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_is_one_service_and_a_name_stands_for_several() {
-        let Location::At(address) = Location::parse("http://10.0.0.1:50052").unwrap() else { panic!("a name") };
+        let parse = |text: &str| Location::parse(text, &Dialer::default()).unwrap();
+        let Location::At(address) = parse("http://10.0.0.1:50052") else { panic!("a name") };
         assert_eq!(address.url, "http://10.0.0.1:50052");
-        let Location::Named(name) = Location::parse("dns+http://verifiers.espalier.svc:50052").unwrap() else {
-            panic!("an address")
-        };
-        assert_eq!(name, ServiceName { host: "verifiers.espalier.svc".to_owned(), port: 50052 });
+        let Location::Named(name) = parse("dns+http://verifiers.espalier.svc:50052") else { panic!("an address") };
+        assert_eq!((&*name.host, name.port), ("verifiers.espalier.svc", 50052));
     }
 
     #[tokio::test]
@@ -98,7 +101,7 @@ mod tests {
             ("dns+http://verifiers:70000", "dns+http://name:port"),
         ] {
             let words = format!("`{text}` is not an address of the form {form}");
-            assert_eq!(Location::parse(text).unwrap_err().to_string(), words);
+            assert_eq!(Location::parse(text, &Dialer::default()).unwrap_err().to_string(), words);
         }
     }
 }

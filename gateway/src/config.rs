@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Parser;
-use espalier_service_kit::{DrainArgs, Faults, TelemetryArgs};
+use espalier_service_kit::{Dialer, DrainArgs, Faults, Role, TelemetryArgs, TlsError};
 use espalier_speculation::{Limits as PolicyLimits, PolicyError};
 use thiserror::Error;
 
 use crate::address::{AddressError, Location};
 use crate::admission::{ClientWeights, Limits};
 use crate::caps::{PolicyCaps, UnknownPolicy};
+use crate::locks::LockArgs;
 use crate::profiles::{Profiles, ProfilesError};
 use crate::renderer::Renderer;
 use crate::resolver::Resolver;
@@ -44,7 +45,8 @@ const WEIGHTS_MAX: usize = 1024;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "espalier-gateway", version)]
 pub struct Args {
-    /// A verifier's address; several may be given. `dns+http://name:port` stands for all addresses of a name, at all times
+    /// A verifier's address; several may be given. `dns+http://name:port` stands for all addresses of a name, at all times.
+    /// Under TLS, `https` instead of `http`
     #[arg(
         long = "verifier",
         env = "ESPALIER_GATEWAY_VERIFIERS",
@@ -97,6 +99,9 @@ pub struct Args {
         value_delimiter = ','
     )]
     pub client_weights: Vec<String>,
+    /// What is under TLS
+    #[command(flatten)]
+    pub locks: LockArgs,
     /// How it ends
     #[command(flatten)]
     pub drain: DrainArgs,
@@ -114,6 +119,9 @@ pub enum ConfigFault {
     /// An address is none.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// Certificates are of no use.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The default policy is none.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -182,8 +190,10 @@ impl Config {
         read: impl FnOnce(&Path) -> Result<Profiles, ProfilesError>,
     ) -> Result<Self, ConfigError> {
         let mut faults = Faults::none();
-        let verifiers = verifiers(&args.verifiers, &mut faults);
-        let drafters = drafters(&args.drafters, &mut faults);
+        // Without it addresses would be said to be wrong that are not.
+        let Some(dialer) = faults.sift(args.locks.dialer()) else { return faults.finish(|| None) };
+        let verifiers = verifiers(&args.verifiers, &dialer, &mut faults);
+        let drafters = drafters(&args.drafters, &dialer, &mut faults);
         let profiles = faults.sift(args.profiles.as_deref().map(read).transpose()).flatten();
         let usual = faults.sift(Usual::new(&args.policy, profiles.unwrap_or_default()));
         let caps = faults.sift(PolicyCaps::new(&args.policies, policy_limits(args)));
@@ -208,7 +218,7 @@ impl Config {
         })
     }
 
-    /// The usual configuration for these verifiers and drafters, each given as
+    /// The usual configuration for these verifiers and drafters in the clear, each given as
     /// `http://host:port`, or as `dns+http://name:port` for all addresses of a name. Must be called within a tokio
     /// runtime.
     ///
@@ -216,8 +226,8 @@ impl Config {
     /// Addresses that are none, no verifier, or too many.
     pub fn new(verifiers: &[String], drafters: &[String]) -> Result<Self, ConfigError> {
         let mut faults = Faults::none();
-        let verifiers = self::verifiers(verifiers, &mut faults);
-        let drafters = self::drafters(drafters, &mut faults);
+        let verifiers = self::verifiers(verifiers, &Dialer::default(), &mut faults);
+        let drafters = self::drafters(drafters, &Dialer::default(), &mut faults);
         let usual = faults.sift(Usual::new(Self::POLICY, Profiles::default()));
         let limits = Limits {
             running: Self::REQUESTS_MAX,
@@ -271,14 +281,16 @@ impl Config {
     }
 }
 
-fn verifiers(texts: &[String], faults: &mut ConfigError) -> Vec<Location> {
+fn verifiers(texts: &[String], dialer: &Dialer, faults: &mut ConfigError) -> Vec<Location> {
     faults.sift(in_range("number of verifiers", texts.len(), 1..=PEERS_MAX));
-    faults.sift_all(texts.iter().take(PEERS_MAX).map(|text| Location::parse(text)))
+    let dialer = dialer.to(Role::Verifier);
+    faults.sift_all(texts.iter().take(PEERS_MAX).map(|text| Location::parse(text, &dialer)))
 }
 
-fn drafters(texts: &[String], faults: &mut ConfigError) -> Vec<Location> {
+fn drafters(texts: &[String], dialer: &Dialer, faults: &mut ConfigError) -> Vec<Location> {
     faults.sift(in_range("number of drafters", texts.len(), 0..=PEERS_MAX));
-    faults.sift_all(texts.iter().take(PEERS_MAX).map(|text| Location::parse(text)))
+    let dialer = dialer.to(Role::Drafter);
+    faults.sift_all(texts.iter().take(PEERS_MAX).map(|text| Location::parse(text, &dialer)))
 }
 
 fn weights(texts: &[String], faults: &mut ConfigError) -> ClientWeights {

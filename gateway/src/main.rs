@@ -18,7 +18,7 @@ async fn gateway() -> ExitCode {
         Ok(config) => config.with_renderer(Renderer::this_program()),
         Err(faults) => return faults.report("espalier-gateway"),
     };
-    match run(&args, config).await {
+    match Box::pin(run(&args, config)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("espalier-gateway: {}", chain(error.as_ref()));
@@ -30,7 +30,7 @@ async fn gateway() -> ExitCode {
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::install("espalier-gateway", &args.telemetry)?;
     let stop = signal()?;
-    let bound = bind(args.listen).await?.with_drain(args.drain.drain());
+    let bound = bind(args.listen).await?.with_drain(args.drain.drain()).with_tls(args.locks.door()?);
     let gateway = Gateway::start(config).await;
     println!("gateway for {} targets on {}", gateway.targets().len(), bound.url());
     serve(gateway, bound, stop).await?;

@@ -135,7 +135,8 @@ impl<T: Card> Pool<T> {
 
     /// Has those leave that a name no longer stands for, and those join that are new.
     fn replace(&self, index: usize, name: &Name, found: &[SocketAddr]) -> Vec<Arc<Peer<T>>> {
-        let urls: BTreeSet<String> = found.iter().map(|address| format!("http://{address}")).collect();
+        let dialer = &name.service.dialer;
+        let urls: BTreeSet<String> = found.iter().map(|address| format!("{}://{address}", dialer.scheme())).collect();
         let mut members = self.members.write();
         members.retain(|member| {
             let stays = member.name != Some(index) || urls.contains(member.peer.url());
@@ -149,7 +150,7 @@ impl<T: Card> Pool<T> {
             if members.iter().any(|member| member.peer.url() == url) {
                 continue;
             }
-            match Address::parse(&url) {
+            match Address::parse(&url, dialer) {
                 Ok(address) if members.len() < PEERS_MAX => {
                     let peer = Arc::new(Peer::new(address));
                     tracing::info!(url, "a service joins");
@@ -176,6 +177,7 @@ mod tests {
     use std::time::Duration;
 
     use espalier_proto::DrafterCard;
+    use espalier_service_kit::Dialer;
 
     use super::*;
 
@@ -187,7 +189,8 @@ mod tests {
     type Answer = Arc<Mutex<Option<Vec<usize>>>>;
 
     fn pool(locations: &[&str], answer: &Answer) -> Pool<DrafterCard> {
-        let locations: Vec<Location> = locations.iter().map(|location| Location::parse(location).unwrap()).collect();
+        let parse = |location: &&str| Location::parse(location, &Dialer::default()).unwrap();
+        let locations: Vec<Location> = locations.iter().map(parse).collect();
         let answer = Arc::clone(answer);
         let resolver = Resolver::new(Duration::from_secs(1), move |_, _| {
             let found = answer.lock().clone().map(|found| found.into_iter().map(address).collect());

@@ -57,11 +57,13 @@ impl fmt::Debug for Resolver {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use espalier_service_kit::Dialer;
+
     use super::*;
 
     #[tokio::test]
     async fn the_system_knows_the_addresses_of_this_machine() {
-        let name = ServiceName { host: "localhost".to_owned(), port: 50052 };
+        let name = ServiceName { host: "localhost".to_owned(), port: 50052, dialer: Dialer::default() };
         let found = Resolver::system().resolve(&name).await.unwrap();
         assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 50052), "{found:?}");
         assert!(!found.is_empty());
@@ -70,7 +72,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lookup_that_hangs_is_given_up() {
         let hangs = Resolver::new(INTERVAL, |_, _| std::future::pending());
-        let name = ServiceName { host: "slow".to_owned(), port: 1 };
+        let name = ServiceName { host: "slow".to_owned(), port: 1, dialer: Dialer::default() };
         assert_eq!(hangs.resolve(&name).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
-use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, TelemetryArgs};
+use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
 
@@ -61,6 +61,9 @@ pub struct Args {
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`
     #[arg(long, env = "ESPALIER_VERIFIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
+    /// What is under TLS
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// How it ends
     #[command(flatten)]
     pub drain: DrainArgs,

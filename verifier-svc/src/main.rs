@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 
 use clap::Parser;
 use espalier_model::Team;
-use espalier_service_kit::{Telemetry, bind, chain, signal};
+use espalier_service_kit::{Role, Telemetry, bind, chain, signal};
 use espalier_verifier::{Args, Config, Target, serve};
 
 #[tokio::main]
@@ -30,7 +30,8 @@ async fn main() -> ExitCode {
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let _telemetry = Telemetry::install("espalier-verifier", &args.telemetry)?;
     let stop = signal()?;
-    let bound = bind(args.listen).await?.with_drain(args.drain.drain());
+    let tls = args.tls.server(Role::Verifier, &[Role::Gateway, Role::Drafter])?;
+    let bound = bind(args.listen).await?.with_drain(args.drain.drain()).with_tls(tls);
     let target =
         tokio::task::spawn_blocking(move || Target::load(&config, &Team::new(config.threads()), |_, _| {})).await??;
     println!("verifier of {} on {}", target.card().name, bound.url());

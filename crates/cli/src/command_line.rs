@@ -6,6 +6,7 @@ use espalier_bench::Bench;
 use espalier_local::SystemArgs;
 use espalier_service_kit::TelemetryArgs;
 
+use crate::certs::Certs;
 use crate::convert::Convert;
 use crate::folder::Folder;
 use crate::generate::Generate;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     ///
     /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.
     Top(Top),
+    /// Write certificates to try a system under TLS with: an authority, and one for each kind of service.
+    Certs(Certs),
     /// Check every checkpoint folder in a folder against its golden logits and its golden text.
     Golden(Folder),
     /// Write a checkpoint as a GGUF file, which llama.cpp reads too.

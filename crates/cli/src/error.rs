@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use espalier_bench::BenchError;
+use espalier_certs::{CertError, FilesError};
 use espalier_client::ClientError;
 use espalier_command::CommandError;
 use espalier_local::{LocalError, ProfilesError};
 use espalier_model::ModelError;
-use espalier_service_kit::{ShutdownError, TelemetryError};
+use espalier_service_kit::{ShutdownError, TelemetryError, TlsError};
 use espalier_speculation::{ExitError, StopStringError};
 use espalier_text::TextError;
 use espalier_trainer::TrainError;
@@ -60,6 +61,12 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Vectors(#[from] VectorsError),
     #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Cert(#[from] CertError),
+    #[error(transparent)]
+    CertFiles(#[from] FilesError),
+    #[error(transparent)]
     Shutdown(#[from] ShutdownError),
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -93,6 +100,8 @@ impl CliError {
             | Self::Size { .. }
             | Self::Profiles(_)
             | Self::StopStrings(_)
+            | Self::Tls(_)
+            | Self::Cert(_)
             | Self::NoTerminal => true,
             _ => false,
         }

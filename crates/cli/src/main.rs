@@ -1,5 +1,6 @@
 //! `espalier`: the whole system from one command.
 
+mod certs;
 mod command_line;
 mod convert;
 mod demo;
@@ -59,6 +60,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Serve(serve)) => block_on(serve::run(&args.system, &serve)),
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Top(top)) => block_on(top::run(&top)),
+        Some(Command::Certs(certs)) => certs::run(&certs),
         Some(Command::Golden(folder)) => golden::run(&folder, &args.system),
         Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),

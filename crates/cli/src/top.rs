@@ -24,7 +24,7 @@ use crate::error::CliError;
 pub(crate) use args::Top;
 
 pub(crate) async fn run(args: &Top) -> Result<Verdict, CliError> {
-    let mut client = Client::new(&args.gateway)?;
+    let mut client = Client::over(&args.tls.dialer(&args.gateway)?, &args.gateway)?;
     if !args.once && !args.json {
         if !stdout().is_terminal() {
             return Err(CliError::NoTerminal);

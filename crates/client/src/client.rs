@@ -7,7 +7,7 @@ use espalier_proto::{
     Begun, CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest, Party,
     SystemStatus, TargetCard, pb,
 };
-use espalier_service_kit::{Deadline, channel, outgoing};
+use espalier_service_kit::{Deadline, Dialer, outgoing};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Extensions, Request, Status};
@@ -41,7 +41,16 @@ impl Client {
     /// # Errors
     /// [`ClientError::Connect`] if the text is no such address.
     pub fn new(gateway: &str) -> Result<Self, ClientError> {
-        Ok(Self { stub: GenerationClient::new(channel(gateway)?), name: None, limit: None, patience: Duration::ZERO })
+        Self::over(&Dialer::default(), gateway)
+    }
+
+    /// A client of the gateway at `http://host:port`, or `https://host:port` under TLS; it connects when it is first used.
+    ///
+    /// # Errors
+    /// [`ClientError::Connect`] if the text is no such address.
+    pub fn over(dialer: &Dialer, gateway: &str) -> Result<Self, ClientError> {
+        let stub = GenerationClient::new(dialer.channel(gateway)?);
+        Ok(Self { stub, name: None, limit: None, patience: Duration::ZERO })
     }
 
     /// The same connection for requests in the name of one client: a gateway is fair between names, not requests.

@@ -5,10 +5,13 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
-use tonic::transport::{Channel, Endpoint};
-use tower::ServiceExt;
+use tokio::net::TcpStream;
+use tokio_util::either::Either;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tower::{BoxError, ServiceExt, service_fn};
 
 use crate::coalesce::Coalesced;
+use crate::tls::{ClientTls, Encrypted, Role};
 
 /// A connection that cannot be made within this time counts as refused.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -24,40 +27,104 @@ const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(500);
 const CHANNEL_QUEUE_MAX: usize = 1024;
 
 /// An address that no channel can be made for.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConnectError {
-    /// The text is no `http://host:port`.
-    #[error("`{address}` is not an address of the form http://host:port")]
+    /// The text is no `http://host:port` or `https://host:port`.
+    #[error("`{address}` is not an address of the form {scheme}://host:port")]
     Address {
+        /// The text as it was given.
+        address: String,
+        /// What it should begin with.
+        scheme: &'static str,
+    },
+    /// There is nothing to check who answers by.
+    #[error("`{address}` needs TLS, but no certificates were given")]
+    NoCertificates {
+        /// The text as it was given.
+        address: String,
+    },
+    /// What is to be encrypted would not be.
+    #[error("`{address}` would be spoken to in the clear, although certificates were given: write https://")]
+    Clear {
         /// The text as it was given.
         address: String,
     },
 }
 
-/// A channel to `address` (`http://host:port`) that connects when it is first
-/// used, notices a dead peer within a second, and connects again by itself.
+/// How servers are connected to: in the clear, or under TLS and in no other way.
+#[derive(Debug, Clone, Default)]
+pub struct Dialer {
+    tls: Option<ClientTls>,
+}
+
+impl Dialer {
+    /// Under TLS where there is some.
+    pub fn new(tls: Option<ClientTls>) -> Self {
+        Self { tls }
+    }
+
+    /// The same for services of one kind, which TLS makes sure of.
+    #[must_use]
+    pub fn to(&self, role: Role) -> Self {
+        Self { tls: self.tls.as_ref().map(|tls| tls.expecting(role)) }
+    }
+
+    /// What addresses begin with.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// A channel to `address` (`http://host:port`, or `https://host:port` under TLS) that connects when it is first
+    /// used, notices a dead peer within a second, and connects again by itself.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the text is no such address; an address where nobody listens, or somebody else, only shows when
+    /// the channel is used.
+    pub fn channel(&self, address: &str) -> Result<Channel, ConnectError> {
+        let (address, scheme) = (address.to_owned(), self.scheme());
+        let Ok(endpoint) = Endpoint::from_shared(address.clone()) else {
+            return Err(ConnectError::Address { address, scheme });
+        };
+        match (endpoint.uri().scheme_str(), endpoint.uri().host()) {
+            (Some(found), Some(_)) if found == scheme => {}
+            (Some("http"), Some(_)) => return Err(ConnectError::Clear { address }),
+            (Some("https"), Some(_)) => return Err(ConnectError::NoCertificates { address }),
+            _ => return Err(ConnectError::Address { address, scheme }),
+        }
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        tcp.enforce_http(false);
+        let tls = self.tls.clone();
+        Ok(endpoint
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
+            .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .buffer_size(CHANNEL_QUEUE_MAX)
+            .connect_with_connector_lazy(service_fn(move |uri| connect(tcp.clone(), tls.clone(), uri))))
+    }
+}
+
+/// A connection in which small writes leave together, before they are encrypted.
+type Connection = TokioIo<Coalesced<Either<TcpStream, Encrypted>>>;
+
+async fn connect(tcp: HttpConnector, tls: Option<ClientTls>, uri: Uri) -> Result<Connection, BoxError> {
+    let host = uri.host().unwrap_or_default().to_owned();
+    let stream = tcp.oneshot(uri).await?.into_inner();
+    let stream = match tls {
+        None => Either::Left(stream),
+        Some(tls) => Either::Right(tls.connect(&host, stream).await?),
+    };
+    Ok(TokioIo::new(Coalesced::new(stream)))
+}
+
+/// A channel in the clear, as [`Dialer::channel`] makes it.
 ///
 /// # Errors
-/// [`ConnectError::Address`] if the text is no such address; an address where
-/// nobody listens only shows when the channel is used.
+/// As [`Dialer::channel`].
 pub fn channel(address: &str) -> Result<Channel, ConnectError> {
-    let unusable = || ConnectError::Address { address: address.to_owned() };
-    let endpoint = Endpoint::from_shared(address.to_owned()).map_err(|_| unusable())?;
-    if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().host().is_none() {
-        return Err(unusable());
-    }
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    Ok(endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
-        .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .buffer_size(CHANNEL_QUEUE_MAX)
-        .connect_with_connector_lazy(
-            connector.map_response(|connected| TokioIo::new(Coalesced::new(connected.into_inner()))),
-        ))
+    Dialer::default().channel(address)
 }
 
 #[cfg(test)]

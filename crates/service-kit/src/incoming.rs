@@ -6,12 +6,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt, stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::{Request, Status};
+
+use crate::tls::ServerTls;
 
 /// Connections at once, where the system allows as many files.
 const CONNECTIONS_MAX: usize = 8192;
@@ -41,17 +46,44 @@ impl Bounds {
     }
 }
 
-/// The connections of a listener.
-pub(crate) fn incoming(listener: TcpListener, bounds: Bounds) -> impl Stream<Item = io::Result<Connection>> + Send {
+/// The connections of a listener; with certificates those whose handshake is done, while others have theirs.
+pub(crate) fn incoming(
+    listener: TcpListener,
+    bounds: Bounds,
+    tls: Option<ServerTls>,
+) -> impl Stream<Item = io::Result<Connection>> + Send {
     let places = Arc::new(Semaphore::new(bounds.connections));
-    stream::unfold((listener, places), move |(listener, places)| async move {
+    let accepted = stream::unfold((listener, places), |(listener, places)| async move {
         // Nobody closes it.
         let place = Arc::clone(&places).acquire_owned().await.ok()?;
-        let stream = accept(&listener).await;
-        let first_word = Some(Box::pin(sleep(bounds.first_word)));
-        Some((Ok(Connection { stream, first_word, _place: place }), (listener, places)))
-    })
+        Some(((accept(&listener).await, place), (listener, places)))
+    });
+    let begun = accepted.map(move |(stream, place)| {
+        // On a task of its own: signing takes its time, and no other connection's.
+        let began = tokio::spawn(begin(stream, tls.clone()));
+        async move {
+            let (stream, admitted) = began.await.ok()??;
+            let first_word = Some(Box::pin(sleep(bounds.first_word)));
+            Some(Ok(Connection { stream, admitted, first_word, _place: place }))
+        }
+    });
+    begun.buffer_unordered(bounds.connections).filter_map(std::future::ready)
 }
+
+/// A connection that can be used, and whether who has opened it is answered.
+async fn begin(stream: TcpStream, tls: Option<ServerTls>) -> Option<(Encrypted, bool)> {
+    let Some(tls) = tls else { return Some((Either::Left(stream), true)) };
+    match tls.accept(stream).await {
+        Ok((stream, admitted)) => Some((Either::Right(stream), admitted)),
+        Err(error) => {
+            tracing::debug!(%error, "a handshake failed");
+            None
+        }
+    }
+}
+
+/// A connection, encrypted where there are certificates.
+type Encrypted = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// The next connection that can be had.
 async fn accept(listener: &TcpListener) -> TcpStream {
@@ -73,7 +105,9 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 /// A connection, and its place among those that there may be.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Encrypted,
+    /// Whether who has opened it is answered.
+    admitted: bool,
     /// When it is closed unless it has said something; none once it has.
     first_word: Option<Pin<Box<Sleep>>>,
     _place: OwnedSemaphorePermit,
@@ -117,11 +151,38 @@ impl AsyncWrite for Connection {
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+/// Who has opened a connection, for each of its calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    address: TcpConnectInfo,
+    admitted: bool,
+}
 
-    fn connect_info(&self) -> Self::ConnectInfo {
-        self.stream.connect_info()
+impl Caller {
+    /// Lets those calls in whose connection is answered.
+    pub(crate) fn admit(mut request: Request<()>) -> Result<Request<()>, Status> {
+        let Some(Self { address, admitted }) = request.extensions_mut().remove::<Self>() else {
+            return Err(Status::internal("it is not known who calls"));
+        };
+        if !admitted {
+            return Err(Status::permission_denied(
+                "this service does not answer those whose certificate has your name",
+            ));
+        }
+        request.extensions_mut().insert(address);
+        Ok(request)
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Caller;
+
+    fn connect_info(&self) -> Caller {
+        let stream = match &self.stream {
+            Either::Left(stream) => stream,
+            Either::Right(stream) => stream.get_ref().0,
+        };
+        Caller { address: stream.connect_info(), admitted: self.admitted }
     }
 }
 
@@ -131,7 +192,7 @@ mod tests {
 
     use std::net::Ipv4Addr;
 
-    use futures::{FutureExt, StreamExt};
+    use futures::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
@@ -141,7 +202,7 @@ mod tests {
     async fn listening() -> (impl Stream<Item = io::Result<Connection>>, impl AsyncFn() -> TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        (incoming(listener, BOUNDS), async move || TcpStream::connect(address).await.unwrap())
+        (incoming(listener, BOUNDS, None), async move || TcpStream::connect(address).await.unwrap())
     }
 
     #[tokio::test]

@@ -1,5 +1,5 @@
 //! What every service needs and none should write twice: a listener that says
-//! in one sentence why it cannot be had, health and reflection, a graceful end,
+//! in one sentence why it cannot be had, TLS, health and reflection, a graceful end,
 //! deadlines that hold for streams too, channels with named limits, messages that
 //! leave together, amounts of
 //! memory, counts of what is there, and traces that follow a request through all services.
@@ -21,10 +21,12 @@ mod pulse;
 mod serve;
 mod shutdown;
 mod telemetry;
+mod tls;
+mod tls_args;
 mod traces;
 
 pub use chain::chain;
-pub use connect::{ConnectError, channel};
+pub use connect::{ConnectError, Dialer, channel};
 pub use deadline::{Deadline, DeadlineError};
 pub use deadline_layer::{DeadlineLayer, DeadlineService};
 pub use faults::Faults;
@@ -36,4 +38,6 @@ pub use pulse::{Beat, Pulse};
 pub use serve::{Bound, Drain, DrainArgs, ServeError, bind};
 pub use shutdown::{ShutdownError, signal};
 pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};
+pub use tls::{ClientTls, IdentityFiles, Role, ServerTls, TlsError, TlsFiles};
+pub use tls_args::{CallerTlsArgs, TlsArgs};
 pub use traces::ExporterError;

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::body::Body;
 use tonic::server::NamedService;
-use tonic::service::Routes;
+use tonic::service::{InterceptorLayer, Routes};
 use tonic::transport::Server;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -22,8 +22,9 @@ use tower::Service;
 
 use crate::coalesce::Coalesced;
 use crate::deadline_layer::DeadlineLayer;
-use crate::incoming::{Bounds, incoming};
+use crate::incoming::{Bounds, Caller, incoming};
 use crate::propagation::rpc_span;
+use crate::tls::ServerTls;
 
 /// Calls that one connection may have open.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
@@ -121,7 +122,7 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, ServeError> {
     };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    Ok(Bound { listener, address, drain: Drain::default() })
+    Ok(Bound { listener, address, drain: Drain::default(), tls: None })
 }
 
 /// An address that is held but not served yet: clients connect and wait.
@@ -130,6 +131,7 @@ pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
     drain: Drain,
+    tls: Option<ServerTls>,
 }
 
 impl Bound {
@@ -144,9 +146,16 @@ impl Bound {
         Self { drain, ..self }
     }
 
+    /// The same under TLS, where there is some.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<ServerTls>) -> Self {
+        Self { tls, ..self }
+    }
+
     /// The address as other services write it.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Serves `service` with health and reflection (`descriptor` is the encoded
@@ -198,7 +207,7 @@ impl Bound {
 
     async fn run(self, routes: Routes, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
         let address = self.address;
-        let incoming = incoming(self.listener, Bounds::of_system());
+        let incoming = incoming(self.listener, Bounds::of_system(), self.tls);
         let incoming = incoming.map(|accepted| accepted.map(Coalesced::new));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
@@ -206,6 +215,7 @@ impl Bound {
             .http2_keepalive_interval(Some(CLIENT_KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(CLIENT_KEEPALIVE_TIMEOUT))
             .trace_fn(rpc_span)
+            .layer(InterceptorLayer::new(Caller::admit))
             .layer(DeadlineLayer)
             .add_routes(routes)
             .serve_with_incoming_shutdown(incoming, stop)

@@ -1,0 +1,202 @@
+//! Promise 5: under TLS the text is the same, and nobody takes part who may not.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::Parser;
+use espalier_certs::{Authority, write_authority, write_signed};
+use espalier_client::{Client, ClientError};
+use espalier_drafter::{Config as DrafterConfig, Drafter};
+use espalier_gateway::{Args, Config, Gateway, LockArgs, Profiles};
+use espalier_local::ANY_PORT;
+use espalier_model::Team;
+use espalier_proto::pb::drafter_client::DrafterClient;
+use espalier_proto::{SequenceId, SequenceSpec, Start};
+use espalier_service_kit::{CallerTlsArgs, Dialer, Role, TlsArgs, bind};
+use espalier_tests::{answer, model, prompts, request, sampling};
+use espalier_verifier::{Config as VerifierConfig, Target};
+use tempfile::TempDir;
+use tokio::time::Instant;
+use tonic::{Code, Status};
+
+const TARGET: &str = "small";
+const TOKENS: usize = 48;
+
+fn for_an_hour() -> Range<SystemTime> {
+    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+    now - hour..now + hour
+}
+
+/// Certificates of one authority in a folder.
+struct Certificates(TempDir);
+
+impl Certificates {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::new("test", for_an_hour()).unwrap();
+        write_authority(folder.path(), &authority).unwrap();
+        for role in Role::ALL {
+            let signed = authority.sign(&[role.name(), "127.0.0.1"]).unwrap();
+            write_signed(folder.path(), role.name(), &signed).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn at(&self, file: &str) -> Option<PathBuf> {
+        Some(self.0.path().join(file))
+    }
+
+    fn args(&self, own: Role) -> TlsArgs {
+        let file = |end: &str| self.at(&format!("{}.{end}", own.name()));
+        TlsArgs { tls_cert: file("pem"), tls_key: file("key"), tls_ca: self.at("ca.pem") }
+    }
+
+    /// A client who trusts this authority, and shows a certificate or none.
+    fn client(&self, gateway: &str, shown: Option<Role>) -> Client {
+        let own = shown.map(|role| self.args(role)).unwrap_or_default();
+        let tls_ca = self.at("ca.pem");
+        let args = CallerTlsArgs { tls_ca, tls_cert: own.tls_cert, tls_key: own.tls_key, tls_name: None };
+        Client::over(&args.dialer(gateway).unwrap(), gateway).unwrap()
+    }
+
+    fn dialer(&self, own: Role, to: Role) -> Dialer {
+        self.args(own).dialer(own).unwrap().to(to)
+    }
+
+    fn copy_to(&self, folder: &Path) {
+        for entry in fs::read_dir(self.0.path()).unwrap() {
+            let path = entry.unwrap().path();
+            fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+}
+
+async fn start_verifier(certificates: &Certificates) -> String {
+    let config = VerifierConfig::new(model(TARGET), 2).unwrap();
+    let load = move || Target::load(&config, &Team::new(2), |_, _| {}).unwrap();
+    let target = tokio::task::spawn_blocking(load).await.unwrap();
+    let tls = certificates.args(Role::Verifier).server(Role::Verifier, &[Role::Gateway, Role::Drafter]).unwrap();
+    let bound = bind(ANY_PORT).await.unwrap().with_tls(tls);
+    let url = bound.url();
+    tokio::spawn(espalier_verifier::serve(target, bound, std::future::pending()));
+    url
+}
+
+async fn start_drafter(certificates: &Certificates) -> String {
+    let config = DrafterConfig::new(model(TARGET), Some(3), NonZeroUsize::MIN);
+    let config = DrafterConfig { dialer: certificates.args(Role::Drafter).dialer(Role::Drafter).unwrap(), ..config };
+    let drafter = tokio::task::spawn_blocking(move || Drafter::load(&config, &Team::new(1)).unwrap()).await.unwrap();
+    let tls = certificates.args(Role::Drafter).server(Role::Drafter, &[Role::Gateway]).unwrap();
+    let bound = bind(ANY_PORT).await.unwrap().with_tls(tls);
+    let url = bound.url();
+    tokio::spawn(espalier_drafter::serve(drafter, bound, std::future::pending()));
+    url
+}
+
+/// What a gateway is told of certificates: those of services, which clients are shown too.
+fn locks(certificates: &Certificates) -> LockArgs {
+    LockArgs { tls: certificates.args(Role::Gateway), ..LockArgs::default() }
+}
+
+async fn start_gateway(verifier: &str, drafter: &str, locks: LockArgs) -> String {
+    let args = ["espalier-gateway", "--verifier", verifier, "--drafter", drafter];
+    let args = Args { locks, ..Args::parse_from(args) };
+    let config = Config::from_args(&args, Profiles::read).unwrap();
+    let bound = bind(ANY_PORT).await.unwrap().with_tls(args.locks.door().unwrap());
+    let url = bound.url();
+    tokio::spawn(espalier_gateway::serve(Gateway::start(config).await, bound, std::future::pending()));
+    url
+}
+
+/// Asks for the first prompt of the target; whether the text was the target's own, in drafts of the drafter, without a loss.
+async fn is_answered_well(client: &Client) -> bool {
+    let (prompt, greedy) = prompts(TARGET).remove(0);
+    let asked = request(TARGET, &prompt, TOKENS, sampling(0.0, 0));
+    let found = answer(client, asked).await;
+    let speculation = &found.completion.speculation;
+    found.ids() == greedy[..TOKENS] && speculation.drafter != "ngram" && speculation.failovers == 0
+}
+
+#[tokio::test]
+async fn under_tls_the_text_is_the_same_and_certificates_are_replaced_under_load_without_a_lost_stream() {
+    let (old, new) = (Certificates::new(), Certificates::new());
+    let (verifier, drafter) = (start_verifier(&old).await, start_drafter(&old).await);
+    let gateway = start_gateway(&verifier, &drafter, locks(&old)).await;
+    let client = old.client(&gateway, None);
+    assert!(is_answered_well(&client).await);
+    assert!(new.client(&gateway, None).targets().await.is_err(), "of another authority");
+
+    new.copy_to(old.0.path());
+    // While text is streamed over the connections that are there, whoever connects anew is shown the new certificate.
+    let mut late = new.client(&gateway, None);
+    let (begun, mut answers) = (Instant::now(), 0);
+    while late.targets().await.is_err() {
+        assert!(is_answered_well(&client).await);
+        answers += 1;
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing was replaced");
+    }
+    assert!(answers > 0 && is_answered_well(&client).await, "after {answers} answers");
+    // All services have, within a few seconds of each other.
+    let next = start_gateway(&verifier, &drafter, locks(&new)).await;
+    let client = new.client(&next, None);
+    while client.clone().targets().await.unwrap().iter().all(|target| target.drafters.is_empty()) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "some were not replaced");
+        tokio::task::yield_now().await;
+    }
+    assert!(is_answered_well(&client).await);
+}
+
+#[tokio::test]
+async fn who_is_no_client_of_this_door_is_not_let_in() {
+    let (certificates, others) = (Certificates::new(), Certificates::new());
+    // Nobody needs to be there for a gateway to say that nobody is.
+    let locks = LockArgs { door_ca: certificates.at("ca.pem"), ..locks(&certificates) };
+    let gateway = start_gateway("https://127.0.0.1:1", "https://127.0.0.1:1", locks).await;
+    assert!(certificates.client(&gateway, Some(Role::Verifier)).targets().await.unwrap().is_empty());
+    let foreign = TlsArgs { tls_ca: certificates.at("ca.pem"), ..others.args(Role::Gateway) };
+    let foreign =
+        CallerTlsArgs { tls_ca: foreign.tls_ca, tls_cert: foreign.tls_cert, tls_key: foreign.tls_key, tls_name: None };
+    let foreign = Client::over(&foreign.dialer(&gateway).unwrap(), &gateway).unwrap();
+    for mut client in [certificates.client(&gateway, None), foreign] {
+        let refusal = client.targets().await.unwrap_err();
+        let ClientError::Fault(fault) = refusal else { panic!("{refusal:?}") };
+        assert!(fault.message.contains("certificate"), "{fault}");
+    }
+}
+
+/// What a drafter says to who calls with some certificate, and has it send its trees to some address.
+async fn speculate(drafter: &str, caller: Dialer, verifier: &str) -> Status {
+    let start = Start {
+        sequence: SequenceSpec::new(SequenceId::from(1), vec![1, 300], 4),
+        target: TARGET.to_owned(),
+        verifier: verifier.to_owned(),
+        policy: "svip".to_owned(),
+        exit_thresholds: None,
+    };
+    let messages = futures::stream::iter([start.into()]);
+    DrafterClient::new(caller.channel(drafter).unwrap()).speculate(messages).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_drafter_serves_gateways_alone_and_sends_nothing_to_who_is_no_verifier() {
+    let (certificates, others) = (Certificates::new(), Certificates::new());
+    let drafter = start_drafter(&certificates).await;
+    let as_verifier = certificates.dialer(Role::Verifier, Role::Drafter);
+    let refusal = speculate(&drafter, as_verifier, "https://127.0.0.1:1").await;
+    assert_eq!(refusal.code(), Code::PermissionDenied, "{refusal}");
+
+    let gateway = || certificates.dialer(Role::Gateway, Role::Drafter);
+    let foreign = start_verifier(&others).await;
+    // Itself, which has a certificate of the authority but not a verifier's, and a verifier of another authority.
+    for elsewhere in [&drafter, &foreign] {
+        let refusal = speculate(&drafter, gateway(), elsewhere).await;
+        assert_eq!(refusal.code(), Code::Unavailable, "{refusal}");
+    }
+    let clear = foreign.replace("https", "http");
+    let refusal = speculate(&drafter, gateway(), &clear).await;
+    assert_eq!(refusal.code(), Code::InvalidArgument, "{refusal}");
+    assert!(refusal.message().contains("would be spoken to in the clear"), "{refusal}");
+}
