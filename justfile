@@ -99,6 +99,11 @@ crowd *args:
     cargo build --release -p espalier-verifier -p espalier-gateway
     cargo run -p espalier-tests --bin espalier-crowd -- --programs target/release {{ args }}
 
+# Measures what TLS costs: the same load in the clear and with every connection under TLS, in turns: 3 minutes.
+tls-cost *args:
+    cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
+    cargo run -p espalier-tests --bin espalier-tls-cost -- --programs target/release {{ args }}
+
 # Compares the text of plain and speculative decoding over many prompts: targets, temperatures, policies, threads.
 lossless prompts="models/medium/greedy.jsonl" limit="50":
     #!/usr/bin/env bash

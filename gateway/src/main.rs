@@ -18,7 +18,7 @@ async fn gateway() -> ExitCode {
         Ok(config) => config.with_renderer(Renderer::this_program()),
         Err(faults) => return faults.report("espalier-gateway"),
     };
-    match Box::pin(run(&args, config)).await {
+    match run(&args, config).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("espalier-gateway: {}", chain(error.as_ref()));

@@ -8,6 +8,7 @@
 
 mod faults;
 mod oracle;
+mod processes;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -23,6 +24,7 @@ use espalier_verifier::Config as VerifierConfig;
 
 pub use faults::Proxy;
 pub use oracle::Oracle;
+pub use processes::{Process, free, until_known};
 
 /// A shipped model's folder.
 pub fn model(name: &str) -> PathBuf {

@@ -196,8 +196,10 @@ impl Bound {
             // Nobody listens any more only if the server has ended by itself.
             let _ = stopping.send(());
         };
+        // It is large, and so would be all that wait for it.
+        let run = Box::pin(self.run(routes, stop));
         tokio::select! {
-            ended = self.run(routes, stop) => ended,
+            ended = run => ended,
             () = drained_too_long(stopped, drain.limit) => {
                 tracing::warn!(%address, "calls still running after the drain time were dropped");
                 Ok(())

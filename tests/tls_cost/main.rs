@@ -1,0 +1,109 @@
+//! What TLS costs: the same load on two systems of processes, one in the clear and one with every connection under TLS, in
+//! turns.
+
+// Like a test, it may fail loudly.
+#![allow(clippy::unwrap_used)]
+
+mod system;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use espalier_client::Client;
+use espalier_speculation::Token;
+use espalier_tests::{prompts, request, sampling};
+use futures::future::join_all;
+use serde_json::json;
+
+use crate::system::{Certificates, System, TARGET};
+
+/// Measures throughput under TLS against throughput in the clear
+#[derive(Debug, Parser)]
+struct Args {
+    /// Clients that ask at once
+    #[arg(long, default_value_t = 8)]
+    clients: usize,
+    /// Seconds of each measurement: one of each system for each turn
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Turns
+    #[arg(long, default_value_t = 9)]
+    turns: usize,
+    /// Where the programs of the services are; the folder of this one when absent
+    #[arg(long)]
+    programs: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The share of its throughput that a system keeps at least.
+const KEPT_MIN: f64 = 0.97;
+
+const TOKENS: usize = 64;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    let programs = args.programs.clone().unwrap_or_else(|| {
+        let own = std::env::current_exe().unwrap();
+        own.parent().unwrap().to_owned()
+    });
+    let certificates = Certificates::new();
+    let clear = System::start(&programs, None).await;
+    let locked = System::start(&programs, Some(&certificates)).await;
+    let (questions, span) = (prompts(TARGET), Duration::from_secs(args.seconds));
+    let load = Load { clients: args.clients, questions: &questions[..8], span };
+    let mut kept = Vec::new();
+    for turn in 0..=args.turns {
+        // Whoever is first finds another machine than whoever is second.
+        let (first, second) = if turn % 2 == 0 { (&clear, &locked) } else { (&locked, &clear) };
+        let (first, second) = (load.throughput(&first.client).await, load.throughput(&second.client).await);
+        let ratio = if turn % 2 == 0 { second / first } else { first / second };
+        // The first turn warms both up.
+        if turn > 0 {
+            kept.push(ratio);
+        }
+    }
+    kept.sort_by(f64::total_cmp);
+    let (least, median, most) = (kept[0], kept[kept.len() / 2], kept[kept.len() - 1]);
+    if args.json {
+        println!("{}", json!({ "clients": args.clients, "kept": { "min": least, "median": median, "max": most } }));
+    } else {
+        let clients = args.clients;
+        println!("{clients} clients: {median:.3} of the throughput in the clear ({least:.3} to {most:.3})");
+    }
+    if median >= KEPT_MIN { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Clients that ask one thing after the other.
+struct Load<'a> {
+    clients: usize,
+    questions: &'a [(Vec<Token>, Vec<Token>)],
+    span: Duration,
+}
+
+impl Load<'_> {
+    /// Tokens per second of all clients; each answer is held against what is right.
+    async fn throughput(&self, client: &Client) -> f64 {
+        let begun = Instant::now();
+        let ask = async |number: usize| {
+            let (mut client, mut tokens) = (client.clone(), 0);
+            for (prompt, expected) in self.questions.iter().cycle().skip(number % self.questions.len()) {
+                let length = TOKENS.min(expected.len());
+                let asked = request(TARGET, prompt, length, sampling(0.0, 0));
+                let answer = client.generate(asked, |_| {}).await.unwrap();
+                assert_eq!(answer.ids(), expected[..length]);
+                tokens += length;
+                if begun.elapsed() >= self.span {
+                    break;
+                }
+            }
+            tokens
+        };
+        let tokens: usize = join_all((0..self.clients).map(ask)).await.into_iter().sum();
+        tokens as f64 / begun.elapsed().as_secs_f64()
+    }
+}
