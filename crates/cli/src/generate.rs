@@ -15,6 +15,7 @@ use espalier_speculation::{FinishReason, LOGPROBS_MAX, StopStrings};
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::key_file::KeyFile;
 
 /// How long a broken answer is asked for again without coming any further.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -43,6 +44,8 @@ pub(crate) struct Generate {
     /// A running gateway; without it the system is started in this process.
     #[arg(long, env = "ESPALIER_GATEWAY", value_name = "URL")]
     pub(crate) gateway: Option<String>,
+    #[command(flatten)]
+    pub(crate) key_file: KeyFile,
     /// End the answer before this text; may be given several times.
     #[arg(long, allow_hyphen_values = true, value_name = "S")]
     pub(crate) stop: Vec<String>,
@@ -145,7 +148,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
     ask(&args.target, "", args)?;
     match &args.gateway {
         Some(gateway) => {
-            let mut client = Client::new(gateway)?.resuming(PATIENCE);
+            let mut client = args.key_file.client(gateway)?.resuming(PATIENCE);
             let names = Names { target: &args.target, drafter: args.decoding.drafter.as_deref() };
             answer_all(&mut client, names, &prompts, args).await
         }

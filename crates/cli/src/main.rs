@@ -7,6 +7,8 @@ mod error;
 mod folder;
 mod generate;
 mod golden;
+mod key;
+mod key_file;
 mod serve;
 mod top;
 mod train;
@@ -59,6 +61,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Serve(serve)) => block_on(serve::run(&args.system, &serve)),
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Top(top)) => block_on(top::run(&top)),
+        Some(Command::Key(key)) => key::run(&key),
         Some(Command::Golden(folder)) => golden::run(&folder, &args.system),
         Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),

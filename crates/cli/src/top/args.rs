@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use crate::key_file::KeyFile;
+
 /// The options of `espalier top`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Top {
     /// The gateway of the system.
     #[arg(long, env = "ESPALIER_GATEWAY", default_value = "http://127.0.0.1:50051", value_name = "URL")]
     pub(crate) gateway: String,
+    #[command(flatten)]
+    pub(crate) key_file: KeyFile,
     /// The time between two readings, from 100ms to 3600s: rates are the differences of two.
     #[arg(long, default_value = "1s", value_parser = interval, value_name = "N(ms|s)")]
     pub(crate) interval: Duration,
