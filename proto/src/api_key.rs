@@ -63,8 +63,7 @@ impl ApiKey {
 
     /// What [`API_KEY_HEADER`] holds, marked as a secret for whoever prints or compresses headers.
     pub fn to_header(&self) -> MetadataValue<Ascii> {
-        let mut value: MetadataValue<Ascii> =
-            format!("{SCHEME}{}", self.0).parse().expect("visible ASCII can be sent");
+        let mut value: MetadataValue<Ascii> = format!("{SCHEME}{}", self.0).parse().expect("visible ASCII can be sent");
         value.set_sensitive(true);
         value
     }
@@ -94,7 +93,9 @@ impl fmt::Display for ApiKey {
 
 /// A text that is no hash. It does not say which text: somebody may have written the key itself there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a hash of {characters} characters, {wrong} of them no hexadecimal digits; it must be {HASH_DIGITS} such digits")]
+#[error(
+    "a hash of {characters} characters, {wrong} of them no hexadecimal digits; it must be {HASH_DIGITS} such digits"
+)]
 pub struct KeyHashError {
     /// Its length.
     pub characters: usize,
@@ -128,14 +129,14 @@ impl FromStr for KeyHash {
     type Err = KeyHashError;
 
     fn from_str(text: &str) -> Result<Self, KeyHashError> {
-        let digits: Vec<u8> =
-            text.chars().filter_map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
+        let digits: Vec<u8> = text.chars().filter_map(|digit| u8::try_from(digit.to_digit(16)?).ok()).collect();
         let characters = text.chars().count();
         let error = KeyHashError { characters, wrong: characters - digits.len() };
         if error.wrong > 0 {
             return Err(error);
         }
-        let bytes: Vec<u8> = digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
+        let bytes: Vec<u8> =
+            digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect();
         if characters != HASH_DIGITS { Err(error) } else { bytes.try_into().map(Self).map_err(|_| error) }
     }
 }
@@ -209,7 +210,7 @@ mod tests {
     fn what_is_no_hash_is_refused_without_its_words() {
         let error = |text: &str| text.parse::<KeyHash>().unwrap_err().to_string();
         let secret = ApiKey::from_random([7; 32]);
-        let expected = "a hash of 68 characters, 2 of them no hexadecimal digits; it must be 64 such digits";
+        let expected = "a hash of 68 characters, 3 of them no hexadecimal digits; it must be 64 such digits";
         assert_eq!(error(secret.reveal()), expected);
         assert!(error(&"0".repeat(63)).starts_with("a hash of 63 characters, 0 of them"));
         assert!(error(&"0".repeat(66)).starts_with("a hash of 66 characters, 0 of them"));

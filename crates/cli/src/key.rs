@@ -27,7 +27,9 @@ pub(crate) fn run(args: &Key) -> Result<Verdict, CliError> {
     let key = ApiKey::from_random(bytes);
     anstream::println!("{}", key.reveal());
     anstream::println!("{}", entry(&args.name, &key.hash()));
-    anstream::eprintln!("The first line is the key: nobody can show it again. The second belongs into the gateway's file.");
+    anstream::eprintln!(
+        "The first line is the key: nobody can show it again. The second belongs into the gateway's file."
+    );
     Ok(Verdict::Good)
 }
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{
-    API_KEY_HEADER, ApiKey, Begun, CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest, Party,
-    SystemStatus, TargetCard, pb,
+    API_KEY_HEADER, ApiKey, Begun, CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent,
+    GenerationRequest, Party, SystemStatus, TargetCard, pb,
 };
 use espalier_service_kit::{Deadline, channel, outgoing};
 use tonic::metadata::{Ascii, MetadataValue};
@@ -101,7 +101,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`] if the gateway cannot be reached or makes no sense.
     pub async fn targets(&mut self) -> Result<Vec<TargetCard>, ClientError> {
-        let answer = self.stub.list_targets(self.with_own_key(Request::new(pb::ListTargetsRequest {}))).await.map_err(fault)?;
+        let answer =
+            self.stub.list_targets(self.with_own_key(Request::new(pb::ListTargetsRequest {}))).await.map_err(fault)?;
         Ok(answer.into_inner().targets.into_iter().map(TargetCard::try_from).collect::<Result<_, _>>()?)
     }
 

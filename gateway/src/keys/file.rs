@@ -196,16 +196,28 @@ mod tests {
             (key("name", json!("")), "the name of key 1 has 0 bytes; it must be 1 to 64 printable ASCII characters"),
             (key("tenant", json!("a\nb")), "the tenant of key 1 has 3 bytes; it must be 1 to 64 printable ASCII"),
             (key("sha256", json!("beef")), "the `sha256` of key `a`: a hash of 4 characters, 0 of them no hexadecimal"),
-            (key("requests_per_minute", json!(0)), "`requests_per_minute` of key `a` is 0, which is not between 1 and 1000000"),
-            (key("tokens_per_minute", json!(2_000_000_000)), "`tokens_per_minute` of key `a` is 2000000000, which is not"),
-            (key("requests_max", json!(65_537)), "`requests_max` of key `a` is 65537, which is not between 1 and 65536"),
+            (
+                key("requests_per_minute", json!(0)),
+                "`requests_per_minute` of key `a` is 0, which is not between 1 and 1000000",
+            ),
+            (
+                key("tokens_per_minute", json!(2_000_000_000)),
+                "`tokens_per_minute` of key `a` is 2000000000, which is not",
+            ),
+            (
+                key("requests_max", json!(65_537)),
+                "`requests_max` of key `a` is 65537, which is not between 1 and 65536",
+            ),
             (key("weight", json!(101)), "`weight` of key `a` is 101, which is not between 1 and 100"),
             (key("weigth", json!(1)), "unknown field `weigth`"),
             (key("status", json!(1)), "invalid type: integer `1`, expected a boolean"),
             (key("weight", json!(-1)), "invalid value: integer `-1`, expected u64"),
             (json!([{"name": "a"}]), "missing field `sha256`"),
             (json!([{"name": "a", "sha256": one}, {"name": "a", "sha256": two}]), "two keys have the name `a`"),
-            (json!([{"name": "a", "sha256": one}, {"name": "b", "sha256": one}]), "keys `a` and `b` have the same `sha256`"),
+            (
+                json!([{"name": "a", "sha256": one}, {"name": "b", "sha256": one}]),
+                "keys `a` and `b` have the same `sha256`",
+            ),
         ];
         for (keys, words) in cases {
             let error = parsed(&keys).unwrap_err();

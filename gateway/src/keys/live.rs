@@ -77,7 +77,10 @@ impl Keys {
         match text.and_then(|text| self.replace(&text)) {
             Ok(keys) => tracing::info!(keys, "the API keys were read again"),
             Err(error) => {
-                tracing::warn!(error = chain(&error), "the file of API keys is faulty; the keys read before still hold");
+                tracing::warn!(
+                    error = chain(&error),
+                    "the file of API keys is faulty; the keys read before still hold"
+                );
             }
         }
         now
@@ -160,7 +163,10 @@ mod tests {
         let wrong = ["Bearer wrong", "Bearer ", "Basic right", "right", "Bearer right left"].map(headers);
         for headers in wrong.iter().chain([&HeaderMap::new()]) {
             let error = keys.pass(headers).unwrap_err();
-            assert_eq!(error.to_string(), "no valid API key: `authorization` must be `Bearer` and a key of this gateway");
+            assert_eq!(
+                error.to_string(),
+                "no valid API key: `authorization` must be `Bearer` and a key of this gateway"
+            );
         }
         assert!(!format!("{keys:?}").contains("right left"));
     }

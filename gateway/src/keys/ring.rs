@@ -130,7 +130,8 @@ mod tests {
     fn a_key_is_found_by_its_hash_and_asks_in_its_name() {
         let ring = ring(&[key("a", &json!({"weight": 5, "requests_max": 2})), key("b", &json!({"status": true}))]);
         let [a, b] = ["a", "b"].map(|name| ring.find(&hash(name)).unwrap());
-        let named = |name: &str, weight, requests_max| Claim { client: Client::Named(name.into()), weight, requests_max };
+        let named =
+            |name: &str, weight, requests_max| Claim { client: Client::Named(name.into()), weight, requests_max };
         assert_eq!((a.claim(9), b.claim(9)), (named("a", 5, 2), named("b", 1, 9)));
         assert_eq!((a.check_status(), b.check_status()), (Err(KeyError::NoStatus), Ok(())));
         assert_eq!(ring.find(&hash("c")).unwrap_err(), KeyError::Unknown);
