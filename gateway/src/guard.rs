@@ -31,11 +31,11 @@ impl<S> Guarded<S> {
         Self { inner, keys, counts }
     }
 
-    /// Gives a call the pass that its key is good for.
+    /// Tells the service who calls, by the key that is shown.
     fn check<B>(&self, request: &mut Request<B>) -> Result<(), GatewayError> {
         let Some(keys) = &self.keys else { return Ok(()) };
-        let pass = keys.pass(request.headers())?;
-        request.extensions_mut().insert(pass);
+        let holder = keys.holder(request.headers())?;
+        request.extensions_mut().insert(holder);
         Ok(())
     }
 }

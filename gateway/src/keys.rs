@@ -2,9 +2,9 @@
 //!
 //! A file lists the keys by their hashes ([`file`]). All of one file are a [`ring`], in which a key is looked up; each has
 //! a [`meter`] of what was used of its limits, which outlives the ring: a new file is a new ring, with the meters of keys
-//! that stay ([`live`]). A request takes its [`Pass`] with it, so it goes on whatever becomes of its key.
+//! that stay ([`live`]). A request takes its [`Holder`] with it, so it goes on whatever becomes of its key.
 
-mod bucket;
+mod allowance;
 mod error;
 mod file;
 mod live;
@@ -13,4 +13,4 @@ mod ring;
 
 pub use error::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError};
 pub(crate) use live::Keys;
-pub(crate) use ring::Pass;
+pub(crate) use ring::Holder;

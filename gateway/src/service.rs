@@ -26,7 +26,7 @@ use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
 use crate::guard::Guarded;
 use crate::health::RETRY_INTERVAL;
-use crate::keys::{Keys, Pass};
+use crate::keys::{Holder, Keys};
 use crate::session::Session;
 use crate::status::Counts;
 use crate::usual::Usual;
@@ -58,8 +58,8 @@ struct Inner {
 /// An answer at work, with its place.
 struct Answer {
     generation: Generation,
-    /// Whose tokens these are.
-    pass: Option<Pass>,
+    /// Whose tokens these are, where keys are shown.
+    holder: Option<Holder>,
     _slot: Slot,
     deadline: Option<Deadline>,
     unread_max: Duration,
@@ -71,7 +71,7 @@ type Told = Result<GenerationEvent, Fault>;
 /// A request that has a slot.
 struct LetIn {
     slot: Slot,
-    pass: Option<Pass>,
+    holder: Option<Holder>,
     request: ValidRequest,
     deadline: Option<Deadline>,
 }
@@ -128,15 +128,15 @@ impl Gateway {
     async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<Answer, GatewayError> {
         // Counts a client that goes away while it waits, too.
         let mut counted = self.0.counts.request();
-        let LetIn { slot, pass, request, deadline } =
+        let LetIn { slot, holder, request, deadline } =
             self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
         let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted);
-        Ok(Answer { generation, pass, _slot: slot, deadline, unread_max: self.0.unread_max })
+        Ok(Answer { generation, holder, _slot: slot, deadline, unread_max: self.0.unread_max })
     }
 
     async fn let_in(&self, request: Request<pb::GenerateRequest>) -> Result<LetIn, GatewayError> {
-        let pass = request.extensions().get::<Pass>().cloned();
-        let claim = self.claim(&request, pass.as_ref())?;
+        let holder = request.extensions().get::<Holder>().cloned();
+        let claim = self.claim(&request, holder.as_ref())?;
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
         // Those of a target that is down would take slots away from those of all others.
@@ -144,22 +144,22 @@ impl Gateway {
         if self.0.directory.is_down(target) {
             return Err(down(target).into());
         }
-        pass.as_ref().map_or(Ok(()), Pass::begin)?;
+        holder.as_ref().map_or(Ok(()), Holder::begin)?;
         let slot = self.0.door.enter(claim, deadline).await?;
         let (slot, request) = self.validate(slot, request.into_inner(), session).await?;
-        if let Some(pass) = &pass {
+        if let Some(holder) = &holder {
             // What a client says was generated before is read like a prompt.
-            pass.charge(request.sequence.committed.len());
-            tracing::debug!(key = pass.name(), tenant = pass.tenant(), "a request was let in by its API key");
+            holder.charge(request.sequence.committed.len());
+            tracing::debug!(key = holder.name(), tenant = holder.tenant(), "a request was let in by its API key");
         }
-        Ok(LetIn { slot, pass, request, deadline })
+        Ok(LetIn { slot, holder, request, deadline })
     }
 
     /// On which terms a request asks for a slot: those of its key, or else of the name that it gives.
-    fn claim<T>(&self, request: &Request<T>, pass: Option<&Pass>) -> Result<Claim, RequestError> {
+    fn claim<T>(&self, request: &Request<T>, holder: Option<&Holder>) -> Result<Claim, RequestError> {
         let door = &self.0.door;
-        match pass {
-            Some(pass) => Ok(pass.claim(door.client_requests_max())),
+        match holder {
+            Some(holder) => Ok(holder.claim(door.client_requests_max())),
             None => Ok(door.claim(Client::of(request.metadata(), request.remote_addr())?)),
         }
     }
@@ -208,8 +208,8 @@ impl GenerationRpc for Gateway {
         &self,
         request: Request<pb::SystemStatusRequest>,
     ) -> Result<Response<pb::SystemStatusResponse>, Status> {
-        let pass = request.extensions().get::<Pass>();
-        pass.map_or(Ok(()), Pass::check_status).map_err(GatewayError::from)?;
+        let holder = request.extensions().get::<Holder>();
+        holder.map_or(Ok(()), Holder::check_status).map_err(GatewayError::from)?;
         let Inner { directory, door, counts, .. } = &*self.0;
         Ok(Response::new(counts.survey(door, directory).await?.into()))
     }
@@ -247,8 +247,8 @@ impl Answer {
                 event = self.generation.next() => event,
                 () = events.closed() => return,
             };
-            if let (Some(pass), Ok(GenerationEvent::Tokens(tokens))) = (&self.pass, &event) {
-                pass.charge(tokens.len());
+            if let (Some(holder), Ok(GenerationEvent::Tokens(tokens))) = (&self.holder, &event) {
+                holder.charge(tokens.len());
             }
             let last = is_last(&event);
             room.send(event);

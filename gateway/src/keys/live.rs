@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use super::error::{KeyError, KeysError};
 use super::file::{parse, read};
-use super::ring::{Pass, Ring};
+use super::ring::{Holder, Ring};
 
 /// How often the file is looked at: a key that is removed is refused within five seconds, so this leaves two to read a
 /// file of the greatest length on a machine that is busy.
@@ -43,11 +43,11 @@ impl Keys {
         Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)), first_seen: digest(&text) })
     }
 
-    /// Lets in who shows a key that holds at present.
+    /// Who shows a key that holds at present.
     ///
     /// # Errors
     /// [`KeyError::Unknown`], whatever is wrong with the key.
-    pub(crate) fn pass(&self, headers: &HeaderMap) -> Result<Pass, KeyError> {
+    pub(crate) fn holder(&self, headers: &HeaderMap) -> Result<Holder, KeyError> {
         let shown = headers.get(API_KEY_HEADER).and_then(|value| ApiKey::from_header(value.as_bytes()));
         let hash = shown.ok_or(KeyError::Unknown)?.hash();
         self.ring.read().find(&hash)
@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn is_let_in(keys: &Keys, name: &str) -> bool {
-        keys.pass(&headers(&format!("Bearer {name}"))).is_ok()
+        keys.holder(&headers(&format!("Bearer {name}"))).is_ok()
     }
 
     #[test]
@@ -159,10 +159,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), file_of(&["right"])).unwrap();
         let keys = Keys::read(file.path()).unwrap();
-        assert!(keys.pass(&headers("Bearer right")).is_ok());
+        assert!(keys.holder(&headers("Bearer right")).is_ok());
         let wrong = ["Bearer wrong", "Bearer ", "Basic right", "right", "Bearer right left"].map(headers);
         for headers in wrong.iter().chain([&HeaderMap::new()]) {
-            let error = keys.pass(headers).unwrap_err();
+            let error = keys.holder(headers).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 "no valid API key: `authorization` must be `Bearer` and a key of this gateway"

@@ -3,15 +3,15 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use super::bucket::Bucket;
+use super::allowance::Allowance;
 use super::file::KeyLimits;
 use crate::admission::{Reason, Refusal};
 
-/// What is left of a key's requests and tokens; without a bucket there is no limit.
+/// What is left of a key's requests and tokens; without an allowance there is no limit.
 #[derive(Debug)]
 pub(super) struct Meter {
-    requests: Option<Bucket>,
-    tokens: Option<Bucket>,
+    requests: Option<Allowance>,
+    tokens: Option<Allowance>,
 }
 
 impl Meter {
@@ -44,8 +44,8 @@ impl Meter {
 
     /// So many tokens were read or generated.
     pub(super) fn charge(&mut self, tokens: usize, now: Instant) {
-        if let Some(bucket) = &mut self.tokens {
-            bucket.charge(tokens, now);
+        if let Some(allowance) = &mut self.tokens {
+            allowance.charge(tokens, now);
         }
     }
 }
@@ -54,10 +54,10 @@ fn refusal(reason: Reason, wait: Duration) -> Refusal {
     Refusal { reason, retry_after: Some(wait) }
 }
 
-fn set_rate(bucket: &mut Option<Bucket>, per_minute: Option<NonZeroU32>, now: Instant) {
-    match (bucket, per_minute) {
-        (Some(bucket), Some(per_minute)) => bucket.set_rate(per_minute, now),
-        (bucket, per_minute) => *bucket = per_minute.map(|per_minute| Bucket::new(per_minute, now)),
+fn set_rate(allowance: &mut Option<Allowance>, per_minute: Option<NonZeroU32>, now: Instant) {
+    match (allowance, per_minute) {
+        (Some(allowance), Some(per_minute)) => allowance.set_rate(per_minute, now),
+        (allowance, per_minute) => *allowance = per_minute.map(|per_minute| Allowance::new(per_minute, now)),
     }
 }
 

@@ -47,17 +47,17 @@ impl Ring {
         self.0.len()
     }
 
-    /// Lets in who has shown this key.
-    pub(super) fn find(&self, hash: &KeyHash) -> Result<Pass, KeyError> {
-        self.0.get(hash).map(|key| Pass(Arc::clone(key))).ok_or(KeyError::Unknown)
+    /// Who holds the key with this hash.
+    pub(super) fn find(&self, hash: &KeyHash) -> Result<Holder, KeyError> {
+        self.0.get(hash).map(|key| Holder(Arc::clone(key))).ok_or(KeyError::Unknown)
     }
 }
 
-/// A request has shown a key; it keeps its rights until it ends.
+/// Who has shown a key. A request keeps its holder, with the rights that the key had then, until it ends.
 #[derive(Debug, Clone)]
-pub(crate) struct Pass(Arc<Key>);
+pub(crate) struct Holder(Arc<Key>);
 
-impl Pass {
+impl Holder {
     /// Whose key it is.
     pub(crate) fn name(&self) -> &str {
         &self.0.entry.name
@@ -141,8 +141,8 @@ mod tests {
     fn the_next_ring_has_its_own_keys_and_what_those_that_stay_have_used() {
         let once = json!({"requests_per_minute": 1});
         let first = ring(&[key("stays", &once), key("goes", &once)]);
-        let pass = first.find(&hash("stays")).unwrap();
-        assert_eq!(pass.begin(), Ok(()));
+        let holder = first.find(&hash("stays")).unwrap();
+        assert_eq!(holder.begin(), Ok(()));
         let mut rotated = key("stays", &once);
         rotated["sha256"] = json!(hash("another").to_string());
         let second = first.followed_by(entries(&[rotated, key("comes", &once)]), Instant::now());
@@ -152,6 +152,6 @@ mod tests {
         }
         assert!(second.find(&hash("another")).unwrap().begin().is_err(), "another key of one name shares its limits");
         assert_eq!(second.find(&hash("comes")).unwrap().begin(), Ok(()));
-        assert!(pass.begin().is_err(), "who came in by the first ring uses the same");
+        assert!(holder.begin().is_err(), "who came in by the first ring uses the same");
     }
 }

@@ -1,4 +1,4 @@
-//! How much of something may be used in a minute: a bucket that is filled steadily and holds a minute's worth.
+//! How much of something may be used in a minute: a token bucket that is filled steadily and holds a minute's worth.
 //!
 //! It has no clock: whoever asks says when.
 
@@ -12,9 +12,9 @@ const PARTS: i128 = 60_000_000_000;
 /// Parts that flow in during a millisecond for each unit a minute.
 const PARTS_PER_MILLISECOND: i128 = 1_000_000;
 
-/// A bucket, full at first.
+/// What may still be used; all of a minute at first.
 #[derive(Debug, Clone)]
-pub(super) struct Bucket {
+pub(super) struct Allowance {
     per_minute: NonZeroU32,
     /// In parts; below zero it is in debt.
     level: i128,
@@ -22,7 +22,7 @@ pub(super) struct Bucket {
     at: Instant,
 }
 
-impl Bucket {
+impl Allowance {
     pub(super) fn new(per_minute: NonZeroU32, now: Instant) -> Self {
         Self { per_minute, level: capacity(per_minute), at: now }
     }
@@ -100,45 +100,45 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn bucket(per_minute: u32, now: Instant) -> Bucket {
-        Bucket::new(NonZeroU32::new(per_minute).unwrap(), now)
+    fn allowance(per_minute: u32, now: Instant) -> Allowance {
+        Allowance::new(NonZeroU32::new(per_minute).unwrap(), now)
     }
 
     #[test]
     fn a_minutes_worth_may_be_taken_at_once_and_then_as_much_as_flows_in() {
         let begun = Instant::now();
-        let mut bucket = bucket(6, begun);
-        assert!((0..6).all(|_| bucket.take(begun).is_ok()));
-        assert_eq!(bucket.take(begun), Err(10 * SECOND));
-        assert_eq!(bucket.take(begun + 4 * SECOND), Err(6 * SECOND));
-        assert_eq!(bucket.take(begun + 10 * SECOND), Ok(()));
-        assert_eq!(bucket.take(begun + 10 * SECOND), Err(10 * SECOND));
+        let mut allowance = allowance(6, begun);
+        assert!((0..6).all(|_| allowance.take(begun).is_ok()));
+        assert_eq!(allowance.take(begun), Err(10 * SECOND));
+        assert_eq!(allowance.take(begun + 4 * SECOND), Err(6 * SECOND));
+        assert_eq!(allowance.take(begun + 10 * SECOND), Ok(()));
+        assert_eq!(allowance.take(begun + 10 * SECOND), Err(10 * SECOND));
         let rested = begun + 3600 * SECOND;
-        assert!((0..6).all(|_| bucket.take(rested).is_ok()));
-        assert!(bucket.take(rested).is_err(), "it holds no more than a minute's worth");
+        assert!((0..6).all(|_| allowance.take(rested).is_ok()));
+        assert!(allowance.take(rested).is_err(), "it holds no more than a minute's worth");
     }
 
     #[test]
     fn what_was_used_is_owed() {
         let begun = Instant::now();
-        let mut bucket = bucket(60, begun);
-        bucket.charge(59, begun);
-        assert_eq!(bucket.check(begun), Ok(()));
-        bucket.charge(31, begun);
+        let mut allowance = allowance(60, begun);
+        allowance.charge(59, begun);
+        assert_eq!(allowance.check(begun), Ok(()));
+        allowance.charge(31, begun);
         let free = begun + 30 * SECOND;
-        assert_eq!(bucket.check(begun), Err(30 * SECOND + Duration::from_millis(1)), "nothing left is not enough");
-        assert_eq!(bucket.check(free), Err(Duration::from_millis(1)));
-        assert_eq!(bucket.check(free + Duration::from_millis(1)), Ok(()));
+        assert_eq!(allowance.check(begun), Err(30 * SECOND + Duration::from_millis(1)), "nothing left is not enough");
+        assert_eq!(allowance.check(free), Err(Duration::from_millis(1)));
+        assert_eq!(allowance.check(free + Duration::from_millis(1)), Ok(()));
     }
 
     #[test]
     fn another_rate_keeps_what_is_left_and_what_is_owed() {
         let begun = Instant::now();
         let rate = |per_minute| NonZeroU32::new(per_minute).unwrap();
-        let mut full = bucket(60, begun);
+        let mut full = allowance(60, begun);
         full.set_rate(rate(2), begun);
         assert!(full.take(begun).is_ok() && full.take(begun).is_ok() && full.take(begun).is_err());
-        let mut owing = bucket(60, begun);
+        let mut owing = allowance(60, begun);
         owing.charge(120, begun);
         owing.set_rate(rate(3600), begun + 30 * SECOND);
         assert_eq!(owing.take(begun + 30 * SECOND), Err(Duration::from_millis(517)), "30 are owed, 60 come a second");
@@ -147,11 +147,11 @@ mod tests {
     #[test]
     fn time_that_runs_backwards_and_huge_charges_break_nothing() {
         let begun = Instant::now();
-        let mut bucket = bucket(u32::MAX, begun + SECOND);
-        assert_eq!(bucket.take(begun), Ok(()));
-        bucket.charge(usize::MAX, begun);
-        bucket.charge(usize::MAX, begun);
-        assert!(bucket.check(begun + SECOND).is_err());
+        let mut allowance = allowance(u32::MAX, begun + SECOND);
+        assert_eq!(allowance.take(begun), Ok(()));
+        allowance.charge(usize::MAX, begun);
+        allowance.charge(usize::MAX, begun);
+        assert!(allowance.check(begun + SECOND).is_err());
     }
 
     proptest! {
@@ -161,11 +161,11 @@ mod tests {
             pauses in proptest::collection::vec(0..3_000_000_000u64, 1..200),
         ) {
             let mut now = Instant::now();
-            let mut bucket = bucket(per_minute, now);
+            let mut allowance = allowance(per_minute, now);
             let mut taken = Vec::new();
             for pause in pauses {
                 now += Duration::from_nanos(pause);
-                taken.extend(bucket.take(now).is_ok().then_some(now));
+                taken.extend(allowance.take(now).is_ok().then_some(now));
             }
             for (i, &first) in taken.iter().enumerate() {
                 for (count, &last) in (1u128..).zip(&taken[i..]) {
@@ -182,14 +182,14 @@ mod tests {
             pause in 0..60_000_000_000u64,
         ) {
             let begun = Instant::now();
-            let mut bucket = bucket(per_minute, begun);
-            bucket.charge(used, begun);
+            let mut allowance = allowance(per_minute, begun);
+            allowance.charge(used, begun);
             let asked = begun + Duration::from_nanos(pause);
-            for ask in [Bucket::take, Bucket::check] {
-                let wait = ask(&mut bucket.clone(), asked).err().unwrap_or_default();
-                prop_assert_eq!(ask(&mut bucket.clone(), asked + wait), Ok(()));
+            for ask in [Allowance::take, Allowance::check] {
+                let wait = ask(&mut allowance.clone(), asked).err().unwrap_or_default();
+                prop_assert_eq!(ask(&mut allowance.clone(), asked + wait), Ok(()));
                 if let Some(early) = wait.checked_sub(Duration::from_millis(1)) {
-                    prop_assert!(ask(&mut bucket.clone(), asked + early).is_err());
+                    prop_assert!(ask(&mut allowance.clone(), asked + early).is_err());
                 }
             }
         }
@@ -201,7 +201,7 @@ mod tests {
             looks in proptest::collection::vec(0..1_000_000_000u64, 0..50),
         ) {
             let begun = Instant::now();
-            let mut asked = bucket(per_minute, begun);
+            let mut asked = allowance(per_minute, begun);
             let mut left_alone = asked.clone();
             asked.charge(used, begun);
             left_alone.charge(used, begun);
