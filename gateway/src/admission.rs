@@ -18,11 +18,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use client::ClientNameError;
-pub(crate) use client::{Client, ClientWeights};
+pub(crate) use client::{Claim, Client, ClientWeights};
 pub(crate) use door::{Door, Slot};
 use lines::{Lines, Ticket};
 pub use refusal::{Reason, Refusal};
 use service_time::ServiceTime;
+
+/// The most requests that a gateway may be told to serve at once, and to keep waiting.
+pub const REQUESTS_LIMIT: usize = 65_536;
+
+/// The greatest weight of a client.
+pub const WEIGHT_LIMIT: usize = 100;
 
 /// How many requests there may be.
 #[derive(Debug, Clone)]
@@ -31,10 +37,17 @@ pub(crate) struct Limits {
     pub(crate) running: usize,
     /// Those that wait for a slot.
     pub(crate) queued: usize,
-    /// Those of one client, served or waiting.
+    /// Those of one client, served or waiting, unless its key says otherwise.
     pub(crate) each: usize,
-    /// How many slots in a row each client is given while others wait.
+    /// How many slots in a row each client is given while others wait, unless its key says so.
     pub(crate) weights: ClientWeights,
+}
+
+impl Limits {
+    /// The terms of a client that shows no key.
+    fn claim(&self, client: Client) -> Claim {
+        Claim { weight: self.weights.of(&client), requests_max: self.each, client }
+    }
 }
 
 /// The requests that a gateway has at one moment.
@@ -83,17 +96,18 @@ impl<W> Admission<W> {
         Occupancy { running: self.running, queued: self.lines.len() }
     }
 
-    /// Decides on a request of `client` that is of use for as long as `remaining`, or for ever.
-    fn ask(&mut self, client: Client, remaining: Option<Duration>, waiter: W) -> Decision {
+    /// Decides on a request that is of use for as long as `remaining`, or for ever.
+    fn ask(&mut self, claim: Claim, remaining: Option<Duration>, waiter: W) -> Decision {
         if remaining.is_some_and(|remaining| remaining.is_zero()) {
             return Decision::Refuse(Refusal { reason: Reason::Late, retry_after: None });
         }
-        let (own, limit) = (self.of_clients.get(&client).copied().unwrap_or(0), self.limits.each);
+        let client = claim.client.clone();
+        let (own, limit) = (self.of_clients.get(&client).copied().unwrap_or(0), claim.requests_max);
         if own >= limit {
             let reason = Reason::Client { own, limit };
             return Decision::Refuse(Refusal { reason, retry_after: Some(self.retry_after()) });
         }
-        let decision = self.place(client.clone(), remaining, waiter);
+        let decision = self.place(claim, remaining, waiter);
         if !matches!(decision, Decision::Refuse(_)) {
             self.of_clients.insert(client, own + 1);
         }
@@ -101,12 +115,12 @@ impl<W> Admission<W> {
     }
 
     /// Gives a request a slot, or a place in the queue.
-    fn place(&mut self, client: Client, remaining: Option<Duration>, waiter: W) -> Decision {
+    fn place(&mut self, claim: Claim, remaining: Option<Duration>, waiter: W) -> Decision {
         if self.running < self.limits.running {
             self.running += 1;
             return Decision::Run;
         }
-        let weight = self.limits.weights.of(&client);
+        let Claim { client, weight, .. } = claim;
         match self.objection(&client, weight, remaining) {
             Some(reason) => Decision::Refuse(Refusal { reason, retry_after: Some(self.retry_after()) }),
             None => Decision::Wait(self.lines.push(client, weight, waiter)),

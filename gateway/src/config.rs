@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -12,8 +13,9 @@ use espalier_speculation::{Limits as PolicyLimits, PolicyError};
 use thiserror::Error;
 
 use crate::address::{AddressError, Location};
-use crate::admission::{ClientWeights, Limits};
+use crate::admission::{ClientWeights, Limits, REQUESTS_LIMIT, WEIGHT_LIMIT};
 use crate::caps::{PolicyCaps, UnknownPolicy};
+use crate::keys::{Keys, KeysError};
 use crate::locks::LockArgs;
 use crate::profiles::{Profiles, ProfilesError};
 use crate::renderer::Renderer;
@@ -23,9 +25,6 @@ use crate::usual::{DRAWN_POLICY, Usual};
 /// The most verifiers, and the most drafters, that a gateway may be given or find.
 pub const PEERS_MAX: usize = 256;
 
-/// The most requests that a gateway may be told to serve at once, and to keep waiting.
-pub const REQUESTS_LIMIT: usize = 65_536;
-
 /// Requests that may be served at once.
 const REQUESTS_RANGE: RangeInclusive<usize> = 1..=REQUESTS_LIMIT;
 
@@ -34,9 +33,6 @@ const QUEUED_RANGE: RangeInclusive<usize> = 0..=REQUESTS_LIMIT;
 
 /// Seconds that an answer may stand still.
 const UNREAD_RANGE: RangeInclusive<usize> = 1..=3600;
-
-/// The greatest weight of a client.
-pub const WEIGHT_LIMIT: usize = 100;
 
 /// The most clients that may be given weights.
 const WEIGHTS_MAX: usize = 1024;
@@ -99,6 +95,9 @@ pub struct Args {
         value_delimiter = ','
     )]
     pub client_weights: Vec<String>,
+    /// The API keys that requests must show, and what each may do; read again when it changes. Anybody may ask when absent
+    #[arg(long, env = "ESPALIER_GATEWAY_KEYS", value_name = "FILE.json")]
+    pub keys: Option<PathBuf>,
     /// What is under TLS
     #[command(flatten)]
     pub locks: LockArgs,
@@ -131,6 +130,9 @@ pub enum ConfigFault {
     /// The profiles are none.
     #[error(transparent)]
     Profiles(#[from] ProfilesError),
+    /// The API keys are none.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     /// The weight of a client is not written as one.
     #[error("`{found}` is not the name of a client and its weight, like `batch=2`")]
     Weight {
@@ -161,6 +163,8 @@ pub struct Config {
     pub(crate) limits: Limits,
     /// How long an answer may stand still because nobody reads it.
     pub(crate) unread_max: Duration,
+    /// The keys that requests must show, if they must.
+    pub(crate) keys: Option<Arc<Keys>>,
 }
 
 impl Config {
@@ -203,6 +207,7 @@ impl Config {
         let each = faults.sift(each.transpose());
         let weights = weights(&args.client_weights, &mut faults);
         let unread_max = faults.sift(in_range("unread-max", args.unread_max as usize, UNREAD_RANGE));
+        let keys = faults.sift(args.keys.as_deref().map(Keys::read).transpose());
         faults.finish(|| {
             let each = each?.unwrap_or(usize::MAX);
             let limits = Limits { running: running?, queued: queued?, each, weights };
@@ -214,6 +219,7 @@ impl Config {
                 usual: usual?.with_caps(caps?),
                 limits,
                 unread_max,
+                keys: keys?.map(Arc::new),
             })
         })
     }
@@ -236,7 +242,7 @@ impl Config {
             weights: ClientWeights::default(),
         };
         let (resolver, unread_max) = (Resolver::system(), Self::UNREAD_MAX);
-        faults.finish(|| Some(Self { verifiers, drafters, resolver, usual: usual?, limits, unread_max }))
+        faults.finish(|| Some(Self { verifiers, drafters, resolver, usual: usual?, limits, unread_max, keys: None }))
     }
 
     /// The same with another way to look names up.

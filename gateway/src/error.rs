@@ -11,6 +11,7 @@ use tonic::Status;
 
 use crate::admission::{ClientNameError, Reason, Refusal};
 use crate::caps::CapError;
+use crate::keys::KeyError;
 use crate::renderer::RenderError;
 use crate::session::SessionError;
 
@@ -183,6 +184,9 @@ pub enum GatewayError {
     /// The request was not let in.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Who asks has not shown a key that allows it.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// Too many ask for the status of all services.
     #[error("{limit} surveys of all services are under way, which is the limit")]
     Surveys {
@@ -203,6 +207,7 @@ impl From<GatewayError> for Fault {
                 let kind = if reason == Reason::Late { FaultKind::Late } else { FaultKind::Overloaded };
                 Self { retry_after, ..Self::new(Party::Gateway, kind, reason) }
             }
+            GatewayError::Key(error) => error.into(),
             GatewayError::Surveys { .. } => {
                 Self::new(Party::Gateway, FaultKind::Overloaded, error).retry_after(SURVEY_AFTER)
             }
@@ -228,6 +233,8 @@ mod tests {
 
     use super::*;
 
+    const KEY_WORDS: &str = "no valid API key: `authorization` must be `Bearer` and a key of this gateway";
+
     #[test]
     fn each_error_has_its_status_and_its_words() {
         let fault = Fault::new(Party::Verifier, FaultKind::Gone, "connection reset");
@@ -237,6 +244,8 @@ mod tests {
             (RequestError::NoTokens.into(), Code::InvalidArgument, "max_tokens is 0; it must be at least 1"),
             (refused(full), Code::ResourceExhausted, "9 requests are being served and 2 wait, which are the limits"),
             (refused(Reason::Late), Code::DeadlineExceeded, "the request's deadline has passed"),
+            (KeyError::Unknown.into(), Code::Unauthenticated, KEY_WORDS),
+            (KeyError::NoStatus.into(), Code::PermissionDenied, "this API key may not ask what the services do"),
             (fault.into(), Code::Unavailable, "connection reset"),
         ];
         for (error, code, words) in cases {

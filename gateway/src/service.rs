@@ -19,12 +19,14 @@ use tokio::time::timeout;
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
-use crate::admission::{Client, Door, Occupancy, Slot};
+use crate::admission::{Claim, Client, Door, Occupancy, Slot};
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
+use crate::guard::Guarded;
 use crate::health::RETRY_INTERVAL;
+use crate::keys::{Holder, Keys};
 use crate::session::Session;
 use crate::status::Counts;
 use crate::usual::Usual;
@@ -47,6 +49,8 @@ struct Inner {
     counts: Arc<Counts>,
     /// How long an answer may stand still because nobody reads it.
     unread_max: Duration,
+    /// The keys that requests must show, if they must.
+    keys: Option<Arc<Keys>>,
     /// Prompts that may be tokenized at once: long ones take memory, and all processors if they are let.
     tokenizing: Arc<Semaphore>,
 }
@@ -54,6 +58,8 @@ struct Inner {
 /// An answer at work, with its place.
 struct Answer {
     generation: Generation,
+    /// Whose tokens these are, where keys are shown.
+    holder: Option<Holder>,
     _slot: Slot,
     deadline: Option<Deadline>,
     unread_max: Duration,
@@ -65,11 +71,12 @@ type Told = Result<GenerationEvent, Fault>;
 /// A request that has a slot.
 struct LetIn {
     slot: Slot,
+    holder: Option<Holder>,
     request: ValidRequest,
     deadline: Option<Deadline>,
 }
 
-/// Serves until `shutdown` is ready, and keeps an eye on verifiers and drafters meanwhile.
+/// Serves until `shutdown` is ready, and keeps an eye on verifiers, drafters and the file of keys meanwhile.
 ///
 /// # Errors
 /// [`ServeError`] when the transport fails.
@@ -78,9 +85,14 @@ pub async fn serve(
     bound: Bound,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
-    let _watching = gateway.0.directory.watch();
+    let Inner { directory, keys, counts, .. } = &*gateway.0;
+    let (keys, counts) = (keys.clone(), Arc::clone(counts));
+    let mut watching = directory.watch();
+    if let Some(keys) = &keys {
+        watching.spawn(Arc::clone(keys).watch());
+    }
     let server = GenerationServer::new(gateway).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    bound.serve(server, FILE_DESCRIPTOR_SET, shutdown).await
+    bound.serve(Guarded::new(server, keys, counts), FILE_DESCRIPTOR_SET, shutdown).await
 }
 
 impl Gateway {
@@ -97,6 +109,7 @@ impl Gateway {
             door: Arc::new(Door::new(config.limits)),
             counts: Arc::default(),
             unread_max: config.unread_max,
+            keys: config.keys,
             tokenizing: Arc::new(Semaphore::new(available_parallelism().map_or(1, |count| count.get().div_ceil(2)))),
         }))
     }
@@ -115,14 +128,15 @@ impl Gateway {
     async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<Answer, GatewayError> {
         // Counts a client that goes away while it waits, too.
         let mut counted = self.0.counts.request();
-        let LetIn { slot, request, deadline } =
+        let LetIn { slot, holder, request, deadline } =
             self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
         let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted);
-        Ok(Answer { generation, _slot: slot, deadline, unread_max: self.0.unread_max })
+        Ok(Answer { generation, holder, _slot: slot, deadline, unread_max: self.0.unread_max })
     }
 
     async fn let_in(&self, request: Request<pb::GenerateRequest>) -> Result<LetIn, GatewayError> {
-        let client = Client::of(request.metadata(), request.remote_addr()).map_err(RequestError::from)?;
+        let holder = request.extensions().get::<Holder>().cloned();
+        let claim = self.claim(&request, holder.as_ref())?;
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
         // Those of a target that is down would take slots away from those of all others.
@@ -130,9 +144,24 @@ impl Gateway {
         if self.0.directory.is_down(target) {
             return Err(down(target).into());
         }
-        let slot = self.0.door.enter(client, deadline).await?;
+        holder.as_ref().map_or(Ok(()), Holder::begin)?;
+        let slot = self.0.door.enter(claim, deadline).await?;
         let (slot, request) = self.validate(slot, request.into_inner(), session).await?;
-        Ok(LetIn { slot, request, deadline })
+        if let Some(holder) = &holder {
+            // What a client says was generated before is read like a prompt.
+            holder.charge(request.sequence.committed.len());
+            tracing::debug!(key = holder.name(), tenant = holder.tenant(), "a request was let in by its API key");
+        }
+        Ok(LetIn { slot, holder, request, deadline })
+    }
+
+    /// On which terms a request asks for a slot: those of its key, or else of the name that it gives.
+    fn claim<T>(&self, request: &Request<T>, holder: Option<&Holder>) -> Result<Claim, RequestError> {
+        let door = &self.0.door;
+        match holder {
+            Some(holder) => Ok(holder.claim(door.client_requests_max())),
+            None => Ok(door.claim(Client::of(request.metadata(), request.remote_addr())?)),
+        }
     }
 
     /// Long prompts take a while to tokenize, so a thread for such work does it. It cannot be stopped, so it has the slot
@@ -175,7 +204,12 @@ impl GenerationRpc for Gateway {
         Ok(Response::new(pb::ListTargetsResponse { targets }))
     }
 
-    async fn status(&self, _: Request<pb::SystemStatusRequest>) -> Result<Response<pb::SystemStatusResponse>, Status> {
+    async fn status(
+        &self,
+        request: Request<pb::SystemStatusRequest>,
+    ) -> Result<Response<pb::SystemStatusResponse>, Status> {
+        let holder = request.extensions().get::<Holder>();
+        holder.map_or(Ok(()), Holder::check_status).map_err(GatewayError::from)?;
         let Inner { directory, door, counts, .. } = &*self.0;
         Ok(Response::new(counts.survey(door, directory).await?.into()))
     }
@@ -213,6 +247,9 @@ impl Answer {
                 event = self.generation.next() => event,
                 () = events.closed() => return,
             };
+            if let (Some(holder), Ok(GenerationEvent::Tokens(tokens))) = (&self.holder, &event) {
+                holder.charge(tokens.len());
+            }
             let last = is_last(&event);
             room.send(event);
             if last {

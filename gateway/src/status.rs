@@ -90,7 +90,9 @@ impl Counted {
     /// It was not let in.
     pub(crate) fn turned_away(&mut self, why: &GatewayError) {
         self.end(match why {
-            GatewayError::Refused(_) | GatewayError::Surveys { .. } => |ended| &mut ended.refused,
+            GatewayError::Refused(_) | GatewayError::Key(_) | GatewayError::Surveys { .. } => {
+                |ended| &mut ended.refused
+            }
             GatewayError::Request(_) => |ended| &mut ended.invalid,
             GatewayError::Fault(_) => |ended| &mut ended.failed,
         });

@@ -50,6 +50,10 @@ impl fmt::Display for Party {
 pub enum FaultKind {
     /// The request itself is wrong; it will fail again.
     BadInput,
+    /// Who asks has not shown a key that is known here.
+    Unauthenticated,
+    /// Who asks may not have this.
+    PermissionDenied,
     /// There is no room at present; a later try may find some.
     Overloaded,
     /// The sequence is not known here (any more); open it again with its full prefix.
@@ -65,8 +69,10 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    const ALL: [(Self, Code); 7] = [
+    const ALL: [(Self, Code); 9] = [
         (Self::BadInput, Code::InvalidArgument),
+        (Self::Unauthenticated, Code::Unauthenticated),
+        (Self::PermissionDenied, Code::PermissionDenied),
         (Self::Overloaded, Code::ResourceExhausted),
         (Self::LostSequence, Code::FailedPrecondition),
         (Self::Gone, Code::Unavailable),

@@ -8,6 +8,7 @@
 //!
 //! This crate does no I/O and knows no model.
 
+mod api_key;
 mod common;
 mod drafter;
 mod drafter_card;
@@ -30,6 +31,7 @@ pub mod pb {
     tonic::include_proto!("espalier.v1");
 }
 
+pub use api_key::{API_KEY_BYTES_MAX, API_KEY_HEADER, ApiKey, ApiKeyError, KeyHash, KeyHashError};
 pub use common::Vocabulary;
 pub use drafter::{DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost, RoundReport, Start};
 pub use drafter_card::{DrafterCard, OnlyTarget};
@@ -56,6 +58,15 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// The metadata in which a client may say who it is: slots are shared between names.
 pub const CLIENT_NAME_KEY: &str = "x-espalier-client";
+
+/// The longest name of a client, in bytes.
+pub const CLIENT_NAME_BYTES_MAX: usize = 64;
+
+/// Whether a client, or the API key that it shows, may have this name.
+pub fn is_client_name(name: &str) -> bool {
+    (1..=CLIENT_NAME_BYTES_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
 
 /// The encoded description of the protocol, for reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/espalier_descriptor.bin"));

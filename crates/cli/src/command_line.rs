@@ -10,6 +10,7 @@ use crate::certs::Certs;
 use crate::convert::Convert;
 use crate::folder::Folder;
 use crate::generate::Generate;
+use crate::key::Key;
 use crate::serve::Serve;
 use crate::top::Top;
 use crate::train::Train;
@@ -51,6 +52,11 @@ pub(crate) enum Command {
     Top(Top),
     /// Write certificates to try a system under TLS with: an authority, and one for each kind of service.
     Certs(Certs),
+    /// Make an API key for a gateway that asks for them.
+    ///
+    /// The first line is the key, a random one that is kept nowhere. The second is the entry for the file that
+    /// `espalier-gateway --keys` reads: it has the key's hash, and may be given limits.
+    Key(Key),
     /// Check every checkpoint folder in a folder against its golden logits and its golden text.
     Golden(Folder),
     /// Write a checkpoint as a GGUF file, which llama.cpp reads too.

@@ -9,6 +9,7 @@ use espalier_client::ClientError;
 use espalier_command::CommandError;
 use espalier_local::{LocalError, ProfilesError};
 use espalier_model::ModelError;
+use espalier_proto::ApiKeyError;
 use espalier_service_kit::{ShutdownError, TelemetryError, TlsError};
 use espalier_speculation::{ExitError, StopStringError};
 use espalier_text::TextError;
@@ -38,6 +39,12 @@ pub(crate) enum CliError {
     NothingTimed,
     #[error("`{name}` is no size of a model: expected layers, hidden, heads, kv-heads, ffn or context")]
     Size { name: String },
+    #[error("{} holds no API key", path.display())]
+    KeyFile { path: PathBuf, source: ApiKeyError },
+    #[error("{name} holds no API key")]
+    KeyVariable { name: &'static str, source: ApiKeyError },
+    #[error("the system gives no random bytes")]
+    Random(#[source] getrandom::Error),
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error(transparent)]
@@ -98,6 +105,8 @@ impl CliError {
             | Self::NoFolders { .. }
             | Self::NoExits { .. }
             | Self::Size { .. }
+            | Self::KeyFile { .. }
+            | Self::KeyVariable { .. }
             | Self::Profiles(_)
             | Self::StopStrings(_)
             | Self::Tls(_)

@@ -11,10 +11,10 @@ use espalier_client::{Answer, Client};
 use espalier_command::{Decoding, Form, OneTarget, Verdict, prompts, report, request};
 use espalier_local::SystemArgs;
 use espalier_proto::{GeneratedToken, GenerationRequest};
-use espalier_service_kit::CallerTlsArgs;
 use espalier_speculation::{FinishReason, LOGPROBS_MAX, StopStrings};
 use serde::Serialize;
 
+use crate::access::Access;
 use crate::error::CliError;
 
 /// How long a broken answer is asked for again without coming any further.
@@ -45,7 +45,7 @@ pub(crate) struct Generate {
     #[arg(long, env = "ESPALIER_GATEWAY", value_name = "URL")]
     pub(crate) gateway: Option<String>,
     #[command(flatten)]
-    pub(crate) tls: CallerTlsArgs,
+    pub(crate) access: Access,
     /// End the answer before this text; may be given several times.
     #[arg(long, allow_hyphen_values = true, value_name = "S")]
     pub(crate) stop: Vec<String>,
@@ -148,7 +148,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
     ask(&args.target, "", args)?;
     match &args.gateway {
         Some(gateway) => {
-            let mut client = Client::over(&args.tls.dialer(gateway)?, gateway)?.resuming(PATIENCE);
+            let mut client = args.access.client(gateway)?.resuming(PATIENCE);
             let names = Names { target: &args.target, drafter: args.decoding.drafter.as_deref() };
             answer_all(&mut client, names, &prompts, args).await
         }

@@ -1,5 +1,6 @@
 //! `espalier`: the whole system from one command.
 
+mod access;
 mod certs;
 mod command_line;
 mod convert;
@@ -8,6 +9,7 @@ mod error;
 mod folder;
 mod generate;
 mod golden;
+mod key;
 mod serve;
 mod top;
 mod train;
@@ -61,6 +63,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
         Some(Command::Top(top)) => block_on(top::run(&top)),
         Some(Command::Certs(certs)) => certs::run(&certs),
+        Some(Command::Key(key)) => key::run(&key),
         Some(Command::Golden(folder)) => golden::run(&folder, &args.system),
         Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),

@@ -13,7 +13,6 @@ mod tests;
 
 use std::io::{IsTerminal, stdout};
 
-use espalier_client::Client;
 use espalier_command::{Verdict, report};
 use espalier_proto::SystemStatus;
 use tokio::time::sleep;
@@ -24,7 +23,7 @@ use crate::error::CliError;
 pub(crate) use args::Top;
 
 pub(crate) async fn run(args: &Top) -> Result<Verdict, CliError> {
-    let mut client = Client::over(&args.tls.dialer(&args.gateway)?, &args.gateway)?;
+    let mut client = args.access.client(&args.gateway)?;
     if !args.once && !args.json {
         if !stdout().is_terminal() {
             return Err(CliError::NoTerminal);

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{
-    Begun, CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, GenerationRequest, Party,
-    SystemStatus, TargetCard, pb,
+    API_KEY_HEADER, ApiKey, Begun, CLIENT_NAME_KEY, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent,
+    GenerationRequest, Party, SystemStatus, TargetCard, pb,
 };
 use espalier_service_kit::{Deadline, Dialer, outgoing};
 use tonic::metadata::{Ascii, MetadataValue};
@@ -24,6 +24,7 @@ const STATUS_MAX: Duration = Duration::from_secs(5);
 pub struct Client {
     stub: GenerationClient<Channel>,
     name: Option<MetadataValue<Ascii>>,
+    key: Option<ApiKey>,
     limit: Option<Duration>,
     /// How long a broken answer is asked for again without coming any further.
     patience: Duration,
@@ -50,7 +51,7 @@ impl Client {
     /// [`ClientError::Connect`] if the text is no such address.
     pub fn over(dialer: &Dialer, gateway: &str) -> Result<Self, ClientError> {
         let stub = GenerationClient::new(dialer.channel(gateway)?);
-        Ok(Self { stub, name: None, limit: None, patience: Duration::ZERO })
+        Ok(Self { stub, name: None, key: None, limit: None, patience: Duration::ZERO })
     }
 
     /// The same connection for requests in the name of one client: a gateway is fair between names, not requests.
@@ -60,6 +61,13 @@ impl Client {
     pub fn named(self, name: &str) -> Result<Self, ClientError> {
         let name = name.parse().map_err(|_| ClientError::Name { name: name.to_owned() })?;
         Ok(Self { name: Some(name), ..self })
+    }
+
+    /// The same connection for calls that show this key, to a gateway that asks for one. Then that is who asks, whatever
+    /// name is given besides.
+    #[must_use]
+    pub fn with_key(self, key: ApiKey) -> Self {
+        Self { key: Some(key), ..self }
     }
 
     /// The same connection for requests that are of use for so long only.
@@ -76,9 +84,17 @@ impl Client {
         Self { patience, ..self }
     }
 
+    /// The same call, with the key that it needs.
+    fn with_own_key<T>(&self, mut call: Request<T>) -> Request<T> {
+        if let Some(key) = &self.key {
+            call.metadata_mut().insert(API_KEY_HEADER, key.to_header());
+        }
+        call
+    }
+
     /// A call with all that travels beside its message, of a request that is so old.
     fn call<T>(&self, message: T, age: Duration) -> Request<T> {
-        let mut request = Request::new(message);
+        let mut request = self.with_own_key(Request::new(message));
         if let Some(name) = &self.name {
             request.metadata_mut().insert(CLIENT_NAME_KEY, name.clone());
         }
@@ -93,7 +109,8 @@ impl Client {
     /// # Errors
     /// [`ClientError`] if the gateway cannot be reached or makes no sense.
     pub async fn targets(&mut self) -> Result<Vec<TargetCard>, ClientError> {
-        let answer = self.stub.list_targets(Request::new(pb::ListTargetsRequest {})).await.map_err(fault)?;
+        let answer =
+            self.stub.list_targets(self.with_own_key(Request::new(pb::ListTargetsRequest {}))).await.map_err(fault)?;
         Ok(answer.into_inner().targets.into_iter().map(TargetCard::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -103,7 +120,7 @@ impl Client {
     /// [`ClientError`] if the gateway does not answer within five seconds or makes no sense.
     pub async fn status(&mut self) -> Result<SystemStatus, ClientError> {
         let metadata = outgoing(Some(Deadline::after(STATUS_MAX)));
-        let request = Request::from_parts(metadata, Extensions::new(), pb::SystemStatusRequest {});
+        let request = self.with_own_key(Request::from_parts(metadata, Extensions::new(), pb::SystemStatusRequest {}));
         let answer = tokio::time::timeout(STATUS_MAX, self.stub.status(request)).await;
         let answer = answer.map_err(|_| Fault::new(Party::Gateway, FaultKind::Late, "the gateway does not answer"))?;
         Ok(answer.map_err(fault)?.into_inner().try_into()?)

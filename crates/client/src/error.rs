@@ -31,7 +31,9 @@ impl ClientError {
     pub fn is_of_the_request(&self) -> bool {
         match self {
             Self::Connect(_) => true,
-            Self::Fault(fault) => fault.kind == FaultKind::BadInput,
+            Self::Fault(fault) => {
+                matches!(fault.kind, FaultKind::BadInput | FaultKind::Unauthenticated | FaultKind::PermissionDenied)
+            }
             Self::Wire(_) | Self::Name { .. } | Self::Cut => false,
         }
     }

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use espalier_proto::CLIENT_NAME_KEY;
+use espalier_proto::{CLIENT_NAME_BYTES_MAX, CLIENT_NAME_KEY, is_client_name};
 use thiserror::Error;
 use tonic::metadata::MetadataMap;
-
-/// The longest name of a client, in bytes.
-const NAME_BYTES_MAX: usize = 64;
 
 /// The name of a client is none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "the client's name in {CLIENT_NAME_KEY} has {bytes} bytes; it must be 1 to {NAME_BYTES_MAX} printable ASCII characters"
+    "the client's name in {CLIENT_NAME_KEY} has {bytes} bytes; it must be 1 to {CLIENT_NAME_BYTES_MAX} printable ASCII characters"
 )]
 pub struct ClientNameError {
     /// Its length.
@@ -41,10 +38,19 @@ impl Client {
             return Ok(peer.map_or(Self::Unknown, |peer| Self::At(peer.ip().to_canonical())));
         };
         let bytes = name.len();
-        let printable = |name: &&str| name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-        let name = name.to_str().ok().filter(printable).filter(|_| (1..=NAME_BYTES_MAX).contains(&bytes));
+        let name = name.to_str().ok().filter(|name| is_client_name(name));
         name.map(|name| Self::Named(name.into())).ok_or(ClientNameError { bytes })
     }
+}
+
+/// Who asks for a slot, and on which terms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) client: Client,
+    /// How many slots in a row it is given while others wait.
+    pub(crate) weight: usize,
+    /// Requests that it may have, served or waiting.
+    pub(crate) requests_max: usize,
 }
 
 /// How many slots in a row clients are given, by name; 1 unless said otherwise.

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::lines::Ticket;
-use super::{Admission, Client, Decision, Limits, Occupancy, Refusal};
+use super::{Admission, Claim, Client, Decision, Limits, Occupancy, Refusal};
 
 /// The one door of a gateway.
 #[derive(Debug)]
@@ -29,12 +29,23 @@ impl Door {
         self.0.lock().limits.running
     }
 
+    /// Requests that one client may have, served or waiting, unless its key says otherwise.
+    pub(crate) fn client_requests_max(&self) -> usize {
+        self.0.lock().limits.each
+    }
+
+    /// The terms of a client that shows no key.
+    pub(crate) fn claim(&self, client: Client) -> Claim {
+        self.0.lock().limits.claim(client)
+    }
+
     /// A slot, at once or after a while, or why there is none: that is said at once. Whoever stops waiting has left the
     /// queue.
-    pub(crate) async fn enter(self: &Arc<Self>, client: Client, deadline: Option<Deadline>) -> Result<Slot, Refusal> {
+    pub(crate) async fn enter(self: &Arc<Self>, claim: Claim, deadline: Option<Deadline>) -> Result<Slot, Refusal> {
         let turn = Arc::new(Notify::new());
         let remaining = deadline.map(Deadline::remaining);
-        let decision = self.0.lock().ask(client.clone(), remaining, Arc::clone(&turn));
+        let client = claim.client.clone();
+        let decision = self.0.lock().ask(claim, remaining, Arc::clone(&turn));
         if let Decision::Refuse(refusal) = decision {
             return Err(refusal);
         }
@@ -119,6 +130,10 @@ mod tests {
         Arc::new(Door::new(Limits { running, queued, each: usize::MAX, weights: ClientWeights::default() }))
     }
 
+    async fn enter(door: &Arc<Door>, client: Client, deadline: Option<Deadline>) -> Result<Slot, Refusal> {
+        door.enter(door.claim(client), deadline).await
+    }
+
     fn occupancy(door: &Door) -> (usize, usize) {
         let Occupancy { running, queued } = door.occupancy();
         (running, queued)
@@ -127,8 +142,8 @@ mod tests {
     #[tokio::test]
     async fn who_waits_gets_the_slot_that_becomes_free() {
         let door = door(1, 2);
-        let first = door.enter(Client::Unknown, None).await.unwrap();
-        let mut second = door.enter(Client::Unknown, None).boxed();
+        let first = enter(&door, Client::Unknown, None).await.unwrap();
+        let mut second = enter(&door, Client::Unknown, None).boxed();
         assert!(poll!(&mut second).is_pending());
         assert_eq!(occupancy(&door), (1, 1));
         drop(first);
@@ -143,14 +158,14 @@ mod tests {
         let limits = Limits { running: 1, queued: 9, each: 2, weights: ClientWeights::default() };
         let door = Arc::new(Door::new(limits));
         let [one, other] = ["one", "other"].map(|name| Client::Named(name.into()));
-        let first = door.enter(one.clone(), None).await.unwrap();
-        let mut second = door.enter(one.clone(), None).boxed();
+        let first = enter(&door, one.clone(), None).await.unwrap();
+        let mut second = enter(&door, one.clone(), None).boxed();
         assert!(poll!(&mut second).is_pending());
-        let refusal = door.enter(one.clone(), None).await.unwrap_err();
+        let refusal = enter(&door, one.clone(), None).await.unwrap_err();
         assert_eq!(refusal.reason, Reason::Client { own: 2, limit: 2 });
-        assert!(poll!(&mut door.enter(other, None).boxed()).is_pending(), "another client has room");
+        assert!(poll!(&mut enter(&door, other, None).boxed()).is_pending(), "another client has room");
         drop(second);
-        let mut third = door.enter(one.clone(), None).boxed();
+        let mut third = enter(&door, one.clone(), None).boxed();
         assert!(poll!(&mut third).is_pending(), "who waits no longer counts no longer");
         drop(first);
         drop(third.await.unwrap());
@@ -160,8 +175,8 @@ mod tests {
     #[tokio::test]
     async fn who_stops_waiting_leaves_the_queue_even_if_its_turn_had_come() {
         let door = door(1, 4);
-        let first = door.enter(Client::Unknown, None).await.unwrap();
-        let mut waiting: Vec<_> = (0..2).map(|_| door.enter(Client::Unknown, None).boxed()).collect();
+        let first = enter(&door, Client::Unknown, None).await.unwrap();
+        let mut waiting: Vec<_> = (0..2).map(|_| enter(&door, Client::Unknown, None).boxed()).collect();
         for entering in &mut waiting {
             assert!(poll!(entering).is_pending());
         }
@@ -171,7 +186,7 @@ mod tests {
         drop(waiting);
         let _slot = (&mut last).now_or_never().expect("and so was the next, as the first had gone").unwrap();
         assert_eq!(occupancy(&door), (1, 0));
-        let mut late = door.enter(Client::Unknown, None).boxed();
+        let mut late = enter(&door, Client::Unknown, None).boxed();
         assert!(poll!(&mut late).is_pending());
         drop(late);
         assert_eq!(occupancy(&door), (1, 0));
@@ -180,16 +195,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_requests_took_decides_whether_a_deadline_can_be_met() {
         let door = door(1, 4);
-        let slot = door.enter(Client::Unknown, None).await.unwrap();
+        let slot = enter(&door, Client::Unknown, None).await.unwrap();
         tokio::time::advance(Duration::from_secs(2)).await;
         drop(slot);
-        let _slot = door.enter(Client::Unknown, None).await.unwrap();
+        let _slot = enter(&door, Client::Unknown, None).await.unwrap();
         let deadline = |millis| Some(Deadline::after(Duration::from_millis(millis)));
-        let refusal = door.enter(Client::Unknown, deadline(1999)).now_or_never().unwrap().unwrap_err();
+        let refusal = enter(&door, Client::Unknown, deadline(1999)).now_or_never().unwrap().unwrap_err();
         let (wait, remaining) = (Duration::from_secs(2), Duration::from_millis(1999));
         assert_eq!(refusal, Refusal { reason: Reason::Hopeless { wait, remaining }, retry_after: Some(wait) });
-        assert!(door.enter(Client::Unknown, deadline(2001)).now_or_never().is_none());
-        let late = door.enter(Client::Unknown, deadline(0)).await.unwrap_err();
+        assert!(enter(&door, Client::Unknown, deadline(2001)).now_or_never().is_none());
+        let late = enter(&door, Client::Unknown, deadline(0)).await.unwrap_err();
         assert_eq!(late, Refusal { reason: Reason::Late, retry_after: None });
     }
 }

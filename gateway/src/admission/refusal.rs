@@ -41,6 +41,18 @@ pub enum Reason {
         /// As many as it may have.
         limit: usize,
     },
+    /// The client has asked as often as it may.
+    #[error("this client has asked as often as it may, {limit} times a minute")]
+    RequestRate {
+        /// Requests a minute.
+        limit: u32,
+    },
+    /// The client has used the tokens that it may use.
+    #[error("this client has used all tokens that it may use, {limit} a minute")]
+    TokenRate {
+        /// Tokens a minute, of prompts and answers.
+        limit: u32,
+    },
     /// It would wait for longer than it may take.
     #[error("a slot is expected in {} ms, but the deadline is in {} ms", wait.as_millis(), remaining.as_millis())]
     Hopeless {

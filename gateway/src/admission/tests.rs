@@ -15,9 +15,16 @@ fn client(number: usize) -> Client {
     Client::Named(number.to_string().into())
 }
 
+/// One more client.
+const OTHER: usize = WEIGHTS.len();
+
+fn claim(number: usize) -> Claim {
+    let weight = WEIGHTS.get(number).copied().unwrap_or(1);
+    Claim { client: client(number), weight, requests_max: usize::MAX }
+}
+
 fn admission(running: usize, queued: usize) -> Admission<usize> {
-    let weights = WEIGHTS.iter().enumerate().map(|(number, &weight)| (number.to_string(), weight)).collect();
-    Admission::new(Limits { running, queued, each: usize::MAX, weights })
+    Admission::new(Limits { running, queued, each: usize::MAX, weights: ClientWeights::default() })
 }
 
 /// A request that waits.
@@ -51,7 +58,7 @@ impl World {
         let free = self.admission.limits.queued - self.waiting.len();
         let id = self.requests;
         self.requests += 1;
-        match self.admission.ask(client(number), None, id) {
+        match self.admission.ask(claim(number), None, id) {
             Decision::Run => self.running += 1,
             Decision::Wait(ticket) => {
                 assert!(own < free, "{own} of a client waited, and {free} were free");
@@ -145,9 +152,9 @@ proptest! {
 /// Fills the one slot and the queue in this order, and tells who is served in which order.
 fn served(asked: &[usize]) -> Vec<usize> {
     let mut admission = admission(1, 100);
-    assert!(matches!(admission.ask(Client::Unknown, None, 0), Decision::Run));
+    assert!(matches!(admission.ask(claim(OTHER), None, 0), Decision::Run));
     for &number in asked {
-        assert!(matches!(admission.ask(client(number), None, number), Decision::Wait(_)));
+        assert!(matches!(admission.ask(claim(number), None, number), Decision::Wait(_)));
     }
     std::iter::from_fn(|| admission.pass_on()).collect()
 }
@@ -161,13 +168,13 @@ fn clients_take_turns_and_each_has_as_many_in_a_row_as_its_weight() {
 #[test]
 fn of_the_queue_a_client_may_have_as_much_as_it_leaves_free() {
     let mut admission = admission(1, 9);
-    assert!(matches!(admission.ask(client(0), None, 0), Decision::Run));
+    assert!(matches!(admission.ask(claim(0), None, 0), Decision::Run));
     let mut waiting = |number| {
         let refused = |decision| match decision {
             Decision::Refuse(refusal) => Some(refusal.reason),
             _ => None,
         };
-        let decisions = std::iter::repeat_with(|| refused(admission.ask(client(number), None, number)));
+        let decisions = std::iter::repeat_with(|| refused(admission.ask(claim(number), None, number)));
         let mut decisions = decisions.enumerate();
         decisions.find_map(|(waiting, refused)| Some((waiting, refused?))).unwrap()
     };
@@ -181,13 +188,13 @@ fn of_the_queue_a_client_may_have_as_much_as_it_leaves_free() {
 fn without_a_queue_who_finds_no_slot_is_refused_with_a_hint() {
     let mut admission = admission(2, 0);
     for _ in 0..2 {
-        assert!(matches!(admission.ask(Client::Unknown, None, 0), Decision::Run));
+        assert!(matches!(admission.ask(claim(OTHER), None, 0), Decision::Run));
     }
-    let Decision::Refuse(refusal) = admission.ask(Client::Unknown, None, 0) else { panic!("there is no room") };
+    let Decision::Refuse(refusal) = admission.ask(claim(OTHER), None, 0) else { panic!("there is no room") };
     assert_eq!(refusal.to_string(), "2 requests are being served and 0 wait, which are the limits");
     assert_eq!(refusal.retry_after, Some(Duration::from_millis(250)));
     admission.note_service(Duration::from_secs(8));
-    let Decision::Refuse(refusal) = admission.ask(Client::Unknown, None, 0) else { panic!("there is no room") };
+    let Decision::Refuse(refusal) = admission.ask(claim(OTHER), None, 0) else { panic!("there is no room") };
     assert_eq!(refusal.retry_after, Some(Duration::from_secs(4)), "two slots of eight seconds each");
 }
 
@@ -197,15 +204,15 @@ fn who_cannot_be_served_in_time_does_not_wait() {
     admission.note_service(Duration::from_secs(4));
     let within = |millis| Some(Duration::from_millis(millis));
     for _ in 0..2 {
-        assert!(matches!(admission.ask(client(0), within(1), 0), Decision::Run), "there is no wait");
+        assert!(matches!(admission.ask(claim(0), within(1), 0), Decision::Run), "there is no wait");
     }
-    assert!(matches!(admission.ask(client(0), None, 0), Decision::Wait(_)));
-    let Decision::Refuse(Refusal { reason, retry_after }) = admission.ask(client(1), within(3999), 0) else {
+    assert!(matches!(admission.ask(claim(0), None, 0), Decision::Wait(_)));
+    let Decision::Refuse(Refusal { reason, retry_after }) = admission.ask(claim(1), within(3999), 0) else {
         panic!("the second slot becomes free in four seconds")
     };
     assert_eq!(reason.to_string(), "a slot is expected in 4000 ms, but the deadline is in 3999 ms");
     assert_eq!(retry_after, within(4000));
-    assert!(matches!(admission.ask(client(1), within(4000), 0), Decision::Wait(_)));
-    let Decision::Refuse(late) = admission.ask(client(1), within(0), 0) else { panic!("it is too late") };
+    assert!(matches!(admission.ask(claim(1), within(4000), 0), Decision::Wait(_)));
+    let Decision::Refuse(late) = admission.ask(claim(1), within(0), 0) else { panic!("it is too late") };
     assert_eq!(late, Refusal { reason: Reason::Late, retry_after: None });
 }

@@ -7,6 +7,7 @@ mod bad_input;
 mod discovery;
 mod failover;
 mod generate;
+mod keys;
 mod status;
 mod support;
 mod templates;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use espalier_service_kit::CallerTlsArgs;
 use jiff::SignedDuration;
+
+use crate::access::Access;
 
 /// The options of `espalier top`.
 #[derive(Debug, clap::Args)]
@@ -12,7 +13,7 @@ pub(crate) struct Top {
     #[arg(long, env = "ESPALIER_GATEWAY", default_value = "http://127.0.0.1:50051", value_name = "URL")]
     pub(crate) gateway: String,
     #[command(flatten)]
-    pub(crate) tls: CallerTlsArgs,
+    pub(crate) access: Access,
     /// The time between two readings, from 100ms to 3600s: rates are the differences of two.
     #[arg(long, default_value = "1s", value_parser = interval, value_name = "N(ms|s)")]
     pub(crate) interval: Duration,
