@@ -240,7 +240,7 @@ impl Drafter {
         let exits = self.0.exits.of_sequence(start.exit_thresholds.clone())?;
         let tuner = exits.tuner()?.map(|new| learned.tuner(&target.name, new));
         let setup = Setup {
-            cache: memory.open(model, &start.sequence.committed, start.sequence.max_tokens)?,
+            cache: memory.open(model, &start.sequence)?,
             sequence: start.sequence.clone(),
             grower: self.grower(start, &policy, circumstances.clone())?,
             exits,

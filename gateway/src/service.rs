@@ -146,8 +146,9 @@ impl Gateway {
         }
         holder.as_ref().map_or(Ok(()), Holder::begin)?;
         let slot = self.0.door.enter(claim, deadline).await?;
-        let (slot, request) = self.validate(slot, request.into_inner(), session).await?;
+        let (slot, mut request) = self.validate(slot, request.into_inner(), session).await?;
         if let Some(holder) = &holder {
+            request.sequence.tenant = holder.tenant_number();
             // What a client says was generated before is read like a prompt.
             holder.charge(request.sequence.committed.len());
             tracing::debug!(key = holder.name(), tenant = holder.tenant(), "a request was let in by its API key");

@@ -62,6 +62,8 @@ impl ValidRequest {
             max_tokens: request.max_tokens,
             stop_tokens: request.stop_tokens,
             logprobs: request.logprobs,
+            // None but that of the key that was shown, of which a request does not tell.
+            tenant: 0,
         };
         sequence.commit(&generated.tokens);
         let valid = Self {

@@ -108,13 +108,15 @@ pub struct SequenceSpec {
     pub stop_tokens: Vec<Token>,
     /// Alternatives that each token comes with besides its logprob; no logprobs if absent.
     pub logprobs: Option<usize>,
+    /// What is known of its beginning is shared with sequences of the same tenant alone.
+    pub tenant: u64,
 }
 
 impl SequenceSpec {
     /// A prompt that is continued greedily by at most `max_tokens` tokens.
     pub fn new(id: SequenceId, prompt: Vec<Token>, max_tokens: usize) -> Self {
         let (sampling, stop_tokens) = (Sampling::greedy(), Vec::new());
-        Self { id, committed: prompt, generated: 0, sampling, max_tokens, stop_tokens, logprobs: None }
+        Self { id, committed: prompt, generated: 0, sampling, max_tokens, stop_tokens, logprobs: None, tenant: 0 }
     }
 
     /// How many tokens the prompt has.
@@ -145,6 +147,7 @@ impl SequenceSpec {
             max_tokens,
             stop_tokens: wire.stop_tokens,
             logprobs: read_logprobs_asked(wire.logprobs)?,
+            tenant: wire.tenant,
         })
     }
 }
@@ -159,6 +162,7 @@ impl From<SequenceSpec> for pb::SequenceSpec {
             max_tokens: wire_count(sequence.max_tokens),
             stop_tokens: sequence.stop_tokens,
             logprobs: sequence.logprobs.map(wire_count),
+            tenant: sequence.tenant,
         }
     }
 }

@@ -206,6 +206,7 @@ mod tests {
             sampling: Sampling::new(0.8, 0, 0.9, 42).unwrap(),
             stop_tokens: vec![9],
             logprobs: Some(2),
+            tenant: u64::MAX,
             ..SequenceSpec::new(SequenceId::from(7), vec![1, 2, 3], 5)
         };
         Open { sequence, tap: Some(Tap { layer: 5, width: 2 }) }

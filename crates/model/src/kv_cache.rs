@@ -46,6 +46,7 @@ pub(crate) use tiles::Tiles;
 use block::BlockRow;
 use ledger::{Lease, Ledger};
 use prefixes::Part;
+pub use prefixes::Tenant;
 
 /// What is known of the row in a slot.
 #[derive(Clone, Debug, Default)]
@@ -98,9 +99,17 @@ impl BlockPool {
     /// # Errors
     /// [`PoolFault`] when so many blocks cannot be promised, even without the prefixes that linger.
     pub fn open(&self, positions: usize, text: &[u32]) -> Result<KvCache, PoolFault> {
+        self.open_for(Tenant::default(), positions, text)
+    }
+
+    /// [`Self::open`] with beginnings that texts of one tenant are known to have, and no other's.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_for(&self, tenant: Tenant, positions: usize, text: &[u32]) -> Result<KvCache, PoolFault> {
         let limit = positions.min(self.memory().shape().context);
         let text = text.get(..limit).unwrap_or(text);
-        let (lease, part) = self.ledger().open(limit.div_ceil(BLOCK), text)?;
+        let (lease, part) = self.ledger().open(limit.div_ceil(BLOCK), tenant, text)?;
         let mut cache = KvCache::new(self.clone(), lease, limit);
         cache.begin(text, part)?;
         Ok(cache)

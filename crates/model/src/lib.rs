@@ -72,7 +72,7 @@ pub use fingerprint::fingerprint;
 pub use forward::Output;
 pub use gguf::{GgufExport, GgufFault, GgufWritten};
 pub use golden::{Comparison, Golden, LOGIT_TOLERANCE, Matrix, Tap};
-pub use kv_cache::{BLOCK, BlockCounts, BlockPool, KvCache, PoolFault};
+pub use kv_cache::{BLOCK, BlockCounts, BlockPool, KvCache, PoolFault, Tenant};
 pub use load_options::LoadOptions;
 pub use predictor::{PREDICTOR_STEPS, Predictor, PredictorConfig, PredictorKind, normalise_state};
 pub use raw_matrix::RawMatrix;

@@ -1,9 +1,9 @@
 //! The draft model's memory for keys and values.
 
-use espalier_model::{BlockPool, DraftModel, KvCache, PoolFault};
-use espalier_proto::KvMemory;
+use espalier_model::{BlockPool, DraftModel, KvCache, PoolFault, Tenant};
+use espalier_proto::{KvMemory, SequenceSpec};
 use espalier_service_kit::{Bytes, MemoryBudget};
-use espalier_speculation::{MAX_TREE_NODES, Token};
+use espalier_speculation::MAX_TREE_NODES;
 
 use super::committed::CommittedState;
 use crate::config::Config;
@@ -34,15 +34,11 @@ impl Memory {
         KvMemory { blocks, held, promised, lingering, block_bytes: self.0.block_bytes() as u64 }
     }
 
-    /// A cache for a sequence of `committed` and at most `max_tokens` more, with all the blocks that it may come to need.
-    /// It begins with what is known of the committed tokens.
-    pub(crate) fn open(
-        &self,
-        model: &DraftModel,
-        committed: &[Token],
-        max_tokens: usize,
-    ) -> Result<KvCache, PoolFault> {
-        let positions = committed.len().saturating_add(max_tokens).saturating_add(MAX_TREE_NODES);
-        self.0.open(positions, CommittedState::shareable(model, committed))
+    /// A cache for a sequence, with all the blocks that it may come to need. It begins with what its tenant knows of the
+    /// committed tokens.
+    pub(crate) fn open(&self, model: &DraftModel, sequence: &SequenceSpec) -> Result<KvCache, PoolFault> {
+        let SequenceSpec { committed, max_tokens, tenant, .. } = sequence;
+        let positions = committed.len().saturating_add(*max_tokens).saturating_add(MAX_TREE_NODES);
+        self.0.open_for(Tenant(*tenant), positions, CommittedState::shareable(model, committed))
     }
 }

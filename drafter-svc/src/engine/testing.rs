@@ -153,9 +153,10 @@ impl Bench {
         predictor: Option<Arc<Predictor>>,
     ) -> Box<Drafting> {
         let decoder = self.model.decoder();
+        let sequence = SequenceSpec::new(SequenceId::from(1), committed.to_vec(), 64);
         let setup = Setup {
-            sequence: SequenceSpec::new(SequenceId::from(1), committed.to_vec(), 64),
-            cache: self.memory.open(&self.model, committed, 64).unwrap(),
+            cache: self.memory.open(&self.model, &sequence).unwrap(),
+            sequence,
             grower: Grower::new(&parse_policy(policy).unwrap(), decoder.config().eos.clone()),
             exits: self.exits.clone(),
             tuning: None,

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use espalier_model::{DraftKind, DraftModel, LoadOptions};
-use espalier_proto::{HiddenStates, Outcome};
+use espalier_proto::{HiddenStates, Outcome, SequenceId, SequenceSpec};
 use espalier_service_kit::{Bytes, MemoryBudget};
 use espalier_speculation::Token;
 use futures::future::join_all;
@@ -137,6 +137,11 @@ async fn sequences_that_share_a_pass_draft_what_they_draft_alone() {
     }
 }
 
+/// A sequence that goes on by one token.
+fn spec(text: &[Token]) -> SequenceSpec {
+    SequenceSpec::new(SequenceId::from(1), text.to_vec(), 1)
+}
+
 #[tokio::test]
 async fn a_sequence_drafts_the_same_with_what_another_has_read() {
     for exits in [&[4][..], &[1, 2, 4]] {
@@ -144,8 +149,10 @@ async fn a_sequence_drafts_the_same_with_what_another_has_read() {
         let bench = Bench::new(sorted(exits), None);
         let expected = bench.drafted(&text).await;
         // What was read before the round; rows that left early are of no use to others.
-        let known = bench.memory.open(&bench.model, &text, 1).unwrap().committed();
+        let known = bench.memory.open(&bench.model, &spec(&text)).unwrap().committed();
         assert!(known == 192 || exits.len() > 1, "{known} positions are known");
+        let of_another_tenant = SequenceSpec { tenant: 7, ..spec(&text) };
+        assert_eq!(bench.memory.open(&bench.model, &of_another_tenant).unwrap().committed(), 0);
         assert_eq!(bench.drafted(&text).await, expected);
     }
 }
@@ -155,15 +162,15 @@ async fn what_is_known_by_states_is_not_shared_and_who_finds_no_memory_is_refuse
     let bench = Bench::new(edd_beside(), None);
     let text = text(300);
     bench.drafted(&text).await;
-    assert_eq!(bench.memory.open(&bench.model, &text, 1).unwrap().committed(), 0);
+    assert_eq!(bench.memory.open(&bench.model, &spec(&text)).unwrap().committed(), 0);
 
     let config = Config::new(PathBuf::new(), None, std::num::NonZeroUsize::MIN);
     let budget = Some(MemoryBudget::Bytes(Bytes(bench.model.decoder().context_bytes())));
     let memory = Memory::new(&bench.model, &Config { kv_memory: budget, ..config }).unwrap();
-    let first = memory.open(&bench.model, &text, 1).unwrap();
-    assert!(memory.open(&bench.model, &text, 1).is_err());
+    let first = memory.open(&bench.model, &spec(&text)).unwrap();
+    assert!(memory.open(&bench.model, &spec(&text)).is_err());
     drop(first);
-    assert!(memory.open(&bench.model, &text, 1).is_ok());
+    assert!(memory.open(&bench.model, &spec(&text)).is_ok());
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use espalier_proto::KeyHash;
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 
 use super::error::KeyError;
 use super::file::Entry;
@@ -66,6 +67,13 @@ impl Holder {
     /// Whom that name belongs to.
     pub(crate) fn tenant(&self) -> Option<&str> {
         self.0.entry.tenant.as_deref()
+    }
+
+    /// The same as a number, the same at all gateways: services share what they know of texts within a tenant. 0 for none.
+    pub(crate) fn tenant_number(&self) -> u64 {
+        let Some(tenant) = self.tenant() else { return 0 };
+        let digest: [u8; 32] = Sha256::digest(tenant).into();
+        digest.first_chunk().map_or(0, |first| u64::from_le_bytes(*first).max(1))
     }
 
     /// The terms on which it asks for a slot, where others may have `requests_max` requests.

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use espalier_model::Tenant;
 use espalier_proto::{HiddenStates, Tap};
 use espalier_speculation::Token;
 use parking_lot::{Mutex, MutexGuard};
@@ -24,8 +25,17 @@ struct Texts {
     bytes: usize,
 }
 
+/// Of which states a text is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// Whose texts: others are not to learn what they are.
+    pub(super) tenant: Tenant,
+    /// After which layer.
+    pub(super) layer: usize,
+}
+
 struct Text {
-    layer: usize,
+    origin: Origin,
     tokens: Vec<Token>,
     /// One for each of the tokens.
     states: HiddenStates,
@@ -33,24 +43,24 @@ struct Text {
 
 impl KnownStates {
     /// The states of the longest beginning of `tokens` that is known; perhaps of none.
-    pub(super) fn find(&self, tap: Tap, tokens: &[Token]) -> HiddenStates {
-        let texts = self.lock();
-        let of_layer = texts.texts.iter().rev().filter(|text| text.layer == tap.layer);
-        let best = of_layer.map(|text| (text.common(tokens), text)).max_by_key(|(common, _)| *common);
+    pub(super) fn find(&self, tenant: Tenant, tap: Tap, tokens: &[Token]) -> HiddenStates {
+        let (texts, origin) = (self.lock(), Origin { tenant, layer: tap.layer });
+        let of_origin = texts.texts.iter().rev().filter(|text| text.origin == origin);
+        let best = of_origin.map(|text| (text.common(tokens), text)).max_by_key(|(common, _)| *common);
         best.map_or(HiddenStates::new(0, tap.width), |(common, text)| text.states.front(common))
     }
 
     /// Keeps the states of the first tokens of a text, as far as there are any.
-    pub(super) fn keep(&self, layer: usize, tokens: &[Token], states: &HiddenStates) {
+    pub(super) fn keep(&self, origin: Origin, tokens: &[Token], states: &HiddenStates) {
         let rows = tokens.len().min(states.rows()).min(BYTES_MAX / states.row_bytes());
         let tokens = &tokens[..rows];
         let mut texts = self.lock();
-        if texts.texts.iter().any(|text| text.layer == layer && text.common(tokens) == rows) {
+        if texts.texts.iter().any(|text| text.origin == origin && text.common(tokens) == rows) {
             return;
         }
         let states = states.front(rows);
         texts.bytes += states.bytes();
-        texts.texts.push_back(Text { layer, tokens: tokens.to_vec(), states });
+        texts.texts.push_back(Text { origin, tokens: tokens.to_vec(), states });
         while texts.bytes > BYTES_MAX
             && let Some(oldest) = texts.texts.pop_front()
         {
@@ -75,6 +85,8 @@ mod tests {
     use super::*;
 
     const TAP: Tap = Tap { layer: 3, width: 1 };
+    const TENANT: Tenant = Tenant(1);
+    const ORIGIN: Origin = Origin { tenant: TENANT, layer: TAP.layer };
 
     /// A state for each token, which tells it.
     fn states(tokens: &[Token]) -> HiddenStates {
@@ -86,14 +98,19 @@ mod tests {
     #[test]
     fn the_longest_common_beginning_is_found() {
         let known = KnownStates::default();
-        assert_eq!(known.find(TAP, &[1, 2]), HiddenStates::new(0, 1));
+        assert_eq!(known.find(TENANT, TAP, &[1, 2]), HiddenStates::new(0, 1));
         for text in [&[1, 2, 3, 4][..], &[1, 2, 5], &[9]] {
-            known.keep(TAP.layer, text, &states(text));
+            known.keep(ORIGIN, text, &states(text));
         }
         for (text, common) in [(&[1, 2, 3, 7][..], 3), (&[1, 2, 5, 6], 3), (&[1], 1), (&[7], 0)] {
-            assert_eq!(known.find(TAP, text), states(&text[..common]));
+            assert_eq!(known.find(TENANT, TAP, text), states(&text[..common]));
         }
-        assert_eq!(known.find(Tap { layer: 2, ..TAP }, &[1, 2]).rows(), 0, "states of another layer are others");
+        assert_eq!(
+            known.find(TENANT, Tap { layer: 2, ..TAP }, &[1, 2]).rows(),
+            0,
+            "states of another layer are others"
+        );
+        assert_eq!(known.find(Tenant(2), TAP, &[1, 2]).rows(), 0, "another tenant is not to know");
     }
 
     #[test]
@@ -102,8 +119,8 @@ mod tests {
         let mut wide = HiddenStates::new(0, 1 << 20);
         (0..4).for_each(|_| wide.push(&vec![0.5; 1 << 20]));
         for first in 0..20 {
-            known.keep(1, &[first, 7, 7, 7], &wide);
-            known.keep(1, &[first, 7], &wide);
+            known.keep(ORIGIN, &[first, 7, 7, 7], &wide);
+            known.keep(ORIGIN, &[first, 7], &wide);
         }
         let texts = known.lock();
         assert_eq!((texts.texts.len(), texts.bytes), (8, BYTES_MAX));

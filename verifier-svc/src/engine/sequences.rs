@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_model::{BestOf, BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row};
+use espalier_model::{BestOf, BlockPool, Decoder, KvCache, ModelConfig, PoolFault, Row, Tenant};
 use espalier_proto::{
     Credit, HiddenStates, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, VerifierEvent,
 };
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::command::{Command, Key, Loaded, Opening, Replies, Reply, Submitted};
 use super::gather::{Pass, Return};
-use super::known_states::KnownStates;
+use super::known_states::{KnownStates, Origin};
 use super::prompts::PromptTime;
 use super::round::{Decision, Found, Round, Timing};
 use crate::admission::Slot;
@@ -117,19 +117,20 @@ impl Sequences {
     /// A cache for a sequence, with all the blocks that it may come to need: it can always finish. It begins with what is
     /// known of the committed tokens, their hidden states included where those are wanted.
     fn admit(&self, open: &Open) -> Result<Memory, PoolFault> {
-        let Open { sequence: SequenceSpec { committed, max_tokens, .. }, tap } = open;
+        let Open { sequence: SequenceSpec { committed, max_tokens, tenant, .. }, tap } = open;
         // The last tree hangs below the last but one of all tokens.
         let positions =
             committed.len().saturating_add(*max_tokens).saturating_add(self.tree_nodes_max).saturating_sub(1);
         // The root must be run: its logits decide what comes next.
         let known = committed.split_last().map_or(&[][..], |(_, known)| known);
+        let tenant = Tenant(*tenant);
         let Some(tap) = *tap else {
-            return Ok(Memory { cache: self.blocks.open(positions, known)?, tapped: None });
+            return Ok(Memory { cache: self.blocks.open_for(tenant, positions, known)?, tapped: None });
         };
-        let states = self.states.find(tap, known);
-        let cache = self.blocks.open(positions, &known[..states.rows()])?;
+        let states = self.states.find(tenant, tap, known);
+        let cache = self.blocks.open_for(tenant, positions, &known[..states.rows()])?;
         let unsent = states.front(cache.committed());
-        let tapped = Tapped { layer: tap.layer, unsent, keeps: Some(self.states.clone()) };
+        let tapped = Tapped { origin: Origin { tenant, layer: tap.layer }, unsent, keeps: Some(self.states.clone()) };
         Ok(Memory { cache, tapped: Some(tapped) })
     }
 }
@@ -181,8 +182,8 @@ pub(super) struct Sequence {
 
 /// Hidden states that were asked for.
 struct Tapped {
-    /// The layer, counted from 1, after which they are read.
-    layer: usize,
+    /// After which layer, counted from 1, they are read, and of whose texts.
+    origin: Origin,
     /// Those of committed positions that have not been sent.
     unsent: HiddenStates,
     /// Where those of the prompt are kept, until they are.
@@ -282,7 +283,7 @@ impl Sequence {
 
     /// The layer, counted from 1, whose hidden states are wanted.
     pub(super) fn tapped_layer(&self) -> Option<usize> {
-        self.tapped.as_ref().map(|tapped| tapped.layer)
+        self.tapped.as_ref().map(|tapped| tapped.origin.layer)
     }
 
     /// The best tokens of each row, where they are all that it needs: the target's decisions.
@@ -294,12 +295,12 @@ impl Sequence {
     /// Takes note of committed rows, if their hidden states are wanted.
     pub(super) fn keep_states(&mut self, rows: &[usize], found: &Found<'_>) {
         let root = self.root();
-        let Some(Tapped { layer, unsent, keeps }) = &mut self.tapped else { return };
+        let Some(Tapped { origin, unsent, keeps }) = &mut self.tapped else { return };
         rows.iter().filter_map(|&row| found.state(row)).for_each(|state| unsent.push(state));
         if unsent.end() >= root
             && let Some(known) = keeps.take()
         {
-            known.keep(*layer, &self.committed[..root], unsent);
+            known.keep(*origin, &self.committed[..root], unsent);
         }
     }
 

@@ -160,6 +160,25 @@ fn text(tokens: usize) -> Vec<Token> {
 }
 
 #[test]
+fn what_one_tenant_has_asked_is_not_told_to_another() {
+    let (mut bench, prompt) = (Bench::new(32), text(200));
+    let of_tenant = |id, tenant, tap| {
+        let Open { sequence, .. } = open(id, &prompt, 4);
+        Open { sequence: SequenceSpec { tenant, ..sequence }, tap }
+    };
+    for tap in [None, Some(Tap { layer: 2, width: 64 })] {
+        let first = bench.open(of_tenant(1, 1, tap));
+        bench.run();
+        bench.close(&first);
+        for (tenant, reused) in [(2, 0), (1, 199)] {
+            let mut again = bench.open(of_tenant(2, tenant, tap));
+            assert_eq!(again.reused(), reused, "{tap:?}");
+            bench.close(&again);
+        }
+    }
+}
+
+#[test]
 fn sequences_that_begin_alike_share_blocks_and_say_the_same() {
     let mut bench = Bench::new(32);
     let prompt = text(200);

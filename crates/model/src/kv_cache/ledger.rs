@@ -9,7 +9,7 @@ mod tests;
 
 use super::block::BlockId;
 use super::fault::PoolFault;
-use super::prefixes::{Found, Part, Prefixes};
+use super::prefixes::{After, Found, Part, Prefixes, Tenant};
 
 /// The blocks of a pool at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(super) struct Lease {
     /// Most blocks that it may hold.
     quota: usize,
     promised: usize,
+    /// Whose texts it begins like.
+    tenant: Tenant,
 }
 
 impl Lease {
@@ -74,22 +76,27 @@ impl Ledger {
         (self.free.len() + self.prefixes.lingering()).saturating_sub(self.promised)
     }
 
-    /// A lease of at most `quota` blocks, all of which it is promised. It shares the longest known beginning of `text`,
-    /// which `quota` blocks must have room for, in whole blocks; of the block that follows, the first rows may be copied
+    /// A lease of at most `quota` blocks, all of which it is promised. It shares the longest beginning of `text` that
+    /// its tenant knows, which `quota` blocks must have room for, in whole blocks; of the block that follows, the first rows may be copied
     /// before it is let go with [`Self::release`].
-    pub(super) fn open(&mut self, quota: usize, text: &[u32]) -> Result<(Lease, Option<Part>), PoolFault> {
+    pub(super) fn open(
+        &mut self,
+        quota: usize,
+        tenant: Tenant,
+        text: &[u32],
+    ) -> Result<(Lease, Option<Part>), PoolFault> {
         let total = self.holders.len();
         if quota > total {
             return Err(PoolFault::TooSmall { needed: quota, total });
         }
-        let Found { whole: blocks, part } = self.prefixes.find(text);
+        let Found { whole: blocks, part } = self.prefixes.find(tenant, text);
         let busy = blocks.iter().filter(|&&block| !self.prefixes.lingers(block)).count();
         let (needed, free) = (quota - busy, self.unpromised());
         if needed > free {
             return Err(PoolFault::Full { needed, free, total });
         }
         blocks.iter().for_each(|&block| self.hold(block));
-        let mut lease = Lease { blocks, quota, promised: 0 };
+        let mut lease = Lease { blocks, quota, promised: 0, tenant };
         self.promise(&mut lease);
         // One that only lingers may be what was promised last.
         let part = part.filter(|part| !self.prefixes.lingers(part.block) || self.unpromised() > 0);
@@ -163,8 +170,9 @@ impl Ledger {
     /// written again. If another is known to hold them, the lease shares that one.
     pub(super) fn publish(&mut self, lease: &mut Lease, index: usize, tokens: Box<[u32]>) {
         let Some(&block) = lease.blocks.get(index) else { return };
-        let parent = index.checked_sub(1).and_then(|before| lease.blocks.get(before)).copied();
-        if let Err(known) = self.prefixes.insert(parent, tokens, block) {
+        let before = index.checked_sub(1).and_then(|before| lease.blocks.get(before)).copied();
+        let after = before.map_or(After::Nothing(lease.tenant), After::Block);
+        if let Err(known) = self.prefixes.insert(after, tokens, block) {
             self.release(block);
             self.hold(known);
             lease.blocks[index] = known;

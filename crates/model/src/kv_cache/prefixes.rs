@@ -8,10 +8,24 @@ use std::collections::BTreeMap;
 
 use super::block::{BLOCK, BlockId};
 
-/// What a block is found by: the block before it, and its own tokens.
+/// Who shares beginnings of texts: sequences of the same tenant. How soon something comes tells what is known already, and
+/// nobody is to learn that of another tenant's texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tenant(pub u64);
+
+/// What a block follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum After {
+    /// Nothing: texts of a tenant begin with it.
+    Nothing(Tenant),
+    /// Another block.
+    Block(BlockId),
+}
+
+/// What a block is found by: what is before it, and its own tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BlockKey {
-    parent: Option<BlockId>,
+    after: After,
     tokens: Box<[u32]>,
 }
 
@@ -58,11 +72,12 @@ impl Prefixes {
         self.lingering.len()
     }
 
-    pub(super) fn find(&self, text: &[u32]) -> Found {
+    pub(super) fn find(&self, tenant: Tenant, text: &[u32]) -> Found {
         let (mut found, mut rest) = (Found::default(), text);
         loop {
             let next = rest.split_at_checked(BLOCK).map_or(rest, |(next, _)| next);
-            match self.nearest(found.whole.last().copied(), next) {
+            let after = found.whole.last().copied().map_or(After::Nothing(tenant), After::Block);
+            match self.nearest(after, next) {
                 Some(Part { block, rows: BLOCK }) => found.whole.push(block),
                 part => return Found { part, ..found },
             }
@@ -70,24 +85,19 @@ impl Prefixes {
         }
     }
 
-    /// The block after `parent` that has most of its first tokens in common with `tokens`, if any has.
-    fn nearest(&self, parent: Option<BlockId>, tokens: &[u32]) -> Option<Part> {
-        let key = BlockKey { parent, tokens: tokens.into() };
+    /// The block there that has most of its first tokens in common with `tokens`, if any has.
+    fn nearest(&self, after: After, tokens: &[u32]) -> Option<Part> {
+        let key = BlockKey { after, tokens: tokens.into() };
         // Among sorted texts, the one with the longest common beginning is a neighbour.
         let neighbours = [self.by_key.range(..=&key).next_back(), self.by_key.range(&key..).next()];
-        let siblings = neighbours.into_iter().flatten().filter(|(other, _)| other.parent == parent);
+        let siblings = neighbours.into_iter().flatten().filter(|(other, _)| other.after == after);
         let parts = siblings.map(|(other, &block)| Part { block, rows: common(&other.tokens, tokens) });
         parts.filter(|part| part.rows > 0).max_by_key(|part| part.rows)
     }
 
-    /// Makes it known that `block`, which is held, holds `tokens` after `parent`; or tells which one is known to.
-    pub(super) fn insert(
-        &mut self,
-        parent: Option<BlockId>,
-        tokens: Box<[u32]>,
-        block: BlockId,
-    ) -> Result<(), BlockId> {
-        let key = BlockKey { parent, tokens };
+    /// Makes it known that `block`, which is held, holds `tokens` there; or tells which one is known to.
+    pub(super) fn insert(&mut self, after: After, tokens: Box<[u32]>, block: BlockId) -> Result<(), BlockId> {
+        let key = BlockKey { after, tokens };
         if let Some(&known) = self.by_key.get(&key) {
             return Err(known);
         }
@@ -136,9 +146,9 @@ impl Prefixes {
     }
 
     fn children(&self, parent: BlockId) -> Vec<BlockId> {
-        let parent = Some(parent);
-        let first = BlockKey { parent, tokens: [].into() };
-        self.by_key.range(first..).take_while(|(key, _)| key.parent == parent).map(|(_, &block)| block).collect()
+        let after = After::Block(parent);
+        let first = BlockKey { after, tokens: [].into() };
+        self.by_key.range(first..).take_while(|(key, _)| key.after == after).map(|(_, &block)| block).collect()
     }
 
     fn remove(&mut self, block: BlockId) {

@@ -194,6 +194,21 @@ fn sequences_that_begin_alike_share_whole_blocks_and_copy_the_next() {
 }
 
 #[test]
+fn tenants_share_no_beginnings_and_nothing_tells_what_another_knows() {
+    let (pool, text) = (pool(12), text(180));
+    let mut first = pool.open_for(Tenant(1), 200, &text).unwrap();
+    filled(&mut first, &text[..150]);
+    let mut other = pool.open_for(Tenant(2), 200, &text).unwrap();
+    assert_eq!((other.committed(), pool.open(100, &text).unwrap().committed()), (0, 0));
+    filled(&mut other, &text[..70]);
+    assert_eq!(pool.counts().held, 5, "nothing is held together");
+    drop((first, other));
+    let known = [Tenant(1), Tenant(2), Tenant::default()]
+        .map(|tenant| pool.open_for(tenant, 200, &text).map(|cache| cache.committed()).unwrap());
+    assert_eq!(known, [150, 70, 0]);
+}
+
+#[test]
 fn a_refusal_says_what_is_needed_and_what_there_is() {
     let pool = pool(3);
     let first = pool.open(100, &[]).unwrap();

@@ -96,7 +96,7 @@ impl World {
         let (before, longest) = (self.ledger.counts(), self.longest_known(&text));
         let busy = |(block, known): (&BlockId, &Vec<u32>)| text.starts_with(known) && self.ledger.holders[block.0] > 0;
         let busy = self.known.iter().filter(|entry| entry.1.len().is_multiple_of(BLOCK) && busy(*entry)).count();
-        match self.ledger.open(quota, &text) {
+        match self.ledger.open(quota, Tenant::default(), &text) {
             Ok((lease, part)) => {
                 let found = lease.blocks.len() * BLOCK + part.map_or(0, |part| part.rows);
                 if found < longest {
