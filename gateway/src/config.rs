@@ -371,8 +371,10 @@ mod tests {
             assert_eq!(parsed(&args).unwrap_err().to_string(), words);
         }
         assert!(parsed(&["--policy", "guess"]).unwrap_err().to_string().contains("`guess`"));
-        let unreadable = parsed(&["--profiles", "/nowhere.json"]).unwrap_err().to_string();
-        assert!(unreadable.starts_with("cannot read /nowhere.json: "), "{unreadable}");
+        for argument in ["--profiles", "--keys"] {
+            let unreadable = parsed(&[argument, "/nowhere.json"]).unwrap_err().to_string();
+            assert!(unreadable.starts_with("cannot read /nowhere.json: "), "{unreadable}");
+        }
         assert!(Config::new(&[], &[]).is_err());
     }
 

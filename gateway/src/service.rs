@@ -26,7 +26,7 @@ use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
 use crate::guard::Guarded;
 use crate::health::RETRY_INTERVAL;
-use crate::keys::{Holder, Keys};
+use crate::keys::{Holder, KeyError, Keys};
 use crate::session::Session;
 use crate::status::Counts;
 use crate::usual::Usual;
@@ -135,7 +135,7 @@ impl Gateway {
     }
 
     async fn let_in(&self, request: Request<pb::GenerateRequest>) -> Result<LetIn, GatewayError> {
-        let holder = request.extensions().get::<Holder>().cloned();
+        let holder = self.holder(&request)?;
         let claim = self.claim(&request, holder.as_ref())?;
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
@@ -154,6 +154,15 @@ impl Gateway {
             tracing::debug!(key = holder.name(), tenant = holder.tenant(), "a request was let in by its API key");
         }
         Ok(LetIn { slot, holder, request, deadline })
+    }
+
+    /// Who calls, where keys are shown. The [`Guarded`] service found out; a call that did not come through it is nobody's.
+    fn holder<T>(&self, request: &Request<T>) -> Result<Option<Holder>, KeyError> {
+        let holder = request.extensions().get::<Holder>().cloned();
+        if holder.is_none() && self.0.keys.is_some() {
+            return Err(KeyError::Unknown);
+        }
+        Ok(holder)
     }
 
     /// On which terms a request asks for a slot: those of its key, or else of the name that it gives.
@@ -199,8 +208,9 @@ impl GenerationRpc for Gateway {
 
     async fn list_targets(
         &self,
-        _: Request<pb::ListTargetsRequest>,
+        request: Request<pb::ListTargetsRequest>,
     ) -> Result<Response<pb::ListTargetsResponse>, Status> {
+        self.holder(&request).map_err(GatewayError::from)?;
         let targets = self.targets().into_iter().map(Into::into).collect();
         Ok(Response::new(pb::ListTargetsResponse { targets }))
     }
@@ -209,8 +219,8 @@ impl GenerationRpc for Gateway {
         &self,
         request: Request<pb::SystemStatusRequest>,
     ) -> Result<Response<pb::SystemStatusResponse>, Status> {
-        let holder = request.extensions().get::<Holder>();
-        holder.map_or(Ok(()), Holder::check_status).map_err(GatewayError::from)?;
+        let holder = self.holder(&request).map_err(GatewayError::from)?;
+        holder.as_ref().map_or(Ok(()), Holder::check_status).map_err(GatewayError::from)?;
         let Inner { directory, door, counts, .. } = &*self.0;
         Ok(Response::new(counts.survey(door, directory).await?.into()))
     }
