@@ -10,7 +10,8 @@ use tonic::Code;
 
 use crate::support::*;
 
-const GREEDY: &str = "the target's chat template took more than 512 MiB, or its values were too deep";
+/// On a machine that is busy with other tests time may run out before memory does.
+const GREEDY: &str = "the target's chat template took more than ";
 const FAILED: &str = "the chat template failed: ";
 
 /// Templates that would take all memory, all time, or the whole stack, and what is said of them.
