@@ -4,6 +4,7 @@
 
 mod drafters;
 mod failover;
+mod hostile;
 mod lossless;
 mod overload;
 mod predictors;
