@@ -104,6 +104,12 @@ tls-cost *args:
     cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
     cargo run -p espalier-tests --bin espalier-tls-cost -- --programs target/release {{ args }}
 
+# Sends malformed messages to every RPC of every service, 100 000 each unless `--count` says otherwise: 10 minutes.
+hostile *args:
+    cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway -p espalier-tests \
+        --bin espalier-verifier --bin espalier-drafter --bin espalier-gateway --bin espalier-hostile
+    target/release/espalier-hostile --programs target/release {{ args }}
+
 # Compares the text of plain and speculative decoding over many prompts: targets, temperatures, policies, threads.
 lossless prompts="models/medium/greedy.jsonl" limit="50":
     #!/usr/bin/env bash

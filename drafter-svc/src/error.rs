@@ -119,6 +119,8 @@ pub(crate) enum SequenceError {
     Connect(#[from] ConnectError),
     #[error("all {limit} sequences are taken, or kept for other targets than `{target}`")]
     Full { limit: usize, target: String },
+    #[error("{limit} verifiers are being asked what they are, which is the limit")]
+    Asked { limit: usize },
     #[error(transparent)]
     Memory(#[from] PoolFault),
     #[error("this drafter sends no trees to {verifier}: verifiers may be on {allowed}")]
@@ -137,6 +139,8 @@ pub(crate) enum SequenceError {
     Draw(#[from] DrawError),
     #[error("drafter `{drafter}` was made for `{made_for}` of fingerprint {expected}, not for `{target}` of {found}")]
     OtherTarget { drafter: String, made_for: String, expected: String, target: String, found: String },
+    #[error("the verifier at {verifier} serves `{found}`, not `{expected}`")]
+    Renamed { verifier: String, expected: String, found: String },
     #[error("the outcome of round {round} came with other hidden states than expected: {fault}")]
     States { round: u64, fault: WireError },
     #[error("token {token} is beyond the {vocab} tokens of the drafter")]
@@ -162,7 +166,10 @@ impl From<SequenceError> for Fault {
             | E::OtherTarget { .. }
             | E::Memory(PoolFault::TooSmall { .. }) => (Party::Gateway, FaultKind::BadInput),
             E::States { .. } => (Party::Verifier, FaultKind::Internal),
-            E::Full { .. } | E::Memory(PoolFault::Full { .. }) => (Party::Drafter, FaultKind::Overloaded),
+            E::Renamed { .. } => (Party::Verifier, FaultKind::Gone),
+            E::Full { .. } | E::Asked { .. } | E::Memory(PoolFault::Full { .. }) => {
+                (Party::Drafter, FaultKind::Overloaded)
+            }
             E::Stopped => (Party::Drafter, FaultKind::Gone),
             E::Token { .. }
             | E::Level { .. }

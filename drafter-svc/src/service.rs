@@ -262,11 +262,12 @@ impl Drafter {
     ) -> Result<Driver<EngineProposer, RemoteVerifier>, Fault> {
         let no_start = SequenceError::NoStart { limit: OPENING_MAX };
         let Ok(first) = timeout(OPENING_MAX, incoming.message()).await else { return Err(no_start.into()) };
-        let first = first.map_err(|status| Fault::from_status(Party::Gateway, &status))?.ok_or(no_start)?;
+        let first = first.map_err(|status| Fault::from_caller(Party::Gateway, &status))?.ok_or(no_start)?;
         let start = Start::read(first, &self.0.card.bounds()).map_err(SequenceError::from)?;
-        let slot = self.0.slots.admit(&start.target)?;
         let Verifier { channel, card, .. } = self.0.verifiers.at(&start.verifier).await?;
+        check_name(&start, &card)?;
         self.check_target(&card)?;
+        let slot = self.0.slots.admit(&card.name)?;
         let (proposer, tap) = self.proposer(&start, &card, slot)?;
         let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
         let open = Open { sequence: start.sequence, tap };
@@ -279,6 +280,15 @@ impl Drafter {
         })?;
         Ok(Driver::new(sequence, proposer, verifier))
     }
+}
+
+/// Slots are shared between targets, so a name that no verifier has would take some from those that there are.
+fn check_name(start: &Start, card: &VerifierCard) -> Result<(), SequenceError> {
+    if start.target == card.name {
+        return Ok(());
+    }
+    let (verifier, expected, found) = (start.verifier.clone(), start.target.clone(), card.name.clone());
+    Err(SequenceError::Renamed { verifier, expected, found })
 }
 
 /// What the drafter says of itself.
@@ -309,7 +319,7 @@ async fn receive_grants(mut incoming: Streaming<pb::SpeculateRequest>, grants: G
         let grant = match incoming.message().await {
             Ok(Some(message)) => Grant::read(message).map_err(|error| SequenceError::from(error).into()),
             Ok(None) => break None,
-            Err(status) => Err(Fault::from_status(Party::Gateway, &status)),
+            Err(status) => Err(Fault::from_caller(Party::Gateway, &status)),
         };
         if let Err(fault) = grant.and_then(|grant| grants.add(grant)) {
             break Some(fault);

@@ -8,6 +8,7 @@ use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{Fault, FaultKind, Party, VerifierCard, pb};
 use espalier_service_kit::{Deadline, Dialer, outgoing};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request};
@@ -17,6 +18,9 @@ use crate::error::SequenceError;
 
 /// Verifiers that connections are kept to; with more, all are made anew.
 pub(crate) const VERIFIERS_MAX: usize = 256;
+
+/// Verifiers that are asked at once what they are: who names one holds no slot yet.
+const ASKED_MAX: usize = 64;
 
 /// A verifier that does not describe itself within this time is not reached.
 const DESCRIBE_MAX: Duration = Duration::from_secs(2);
@@ -37,12 +41,13 @@ pub(crate) struct Verifiers {
     allowed: Vec<AllowedHost>,
     dialer: Dialer,
     known: Mutex<HashMap<String, Verifier>>,
+    asked: Semaphore,
 }
 
 impl Verifiers {
     /// None was met so far; those on other hosts than these are not, if there are any.
     pub(crate) fn new(allowed: Vec<AllowedHost>, dialer: Dialer) -> Self {
-        Self { allowed, dialer, known: Mutex::default() }
+        Self { allowed, dialer, known: Mutex::default(), asked: Semaphore::new(ASKED_MAX) }
     }
 
     /// The verifier at an address, asked what it is unless it has just said so.
@@ -58,6 +63,7 @@ impl Verifiers {
             Some(verifier) => verifier.channel,
             None => self.dialer.channel(address).map_err(SequenceError::from)?,
         };
+        let _asking = self.asked.try_acquire().map_err(|_| SequenceError::Asked { limit: ASKED_MAX })?;
         let card = Arc::new(describe(channel.clone()).await?);
         let verifier = Verifier { channel, card, described: Instant::now() };
         let mut known = self.known.lock();
@@ -80,8 +86,9 @@ async fn describe(channel: Channel) -> Result<VerifierCard, Fault> {
     let mut client = VerifierClient::new(channel);
     // The deadline that it is told binds nobody who was stopped.
     let described = timeout(DESCRIBE_MAX, client.describe(request)).await;
-    let late = |_| Fault::new(Party::Verifier, FaultKind::Gone, "it did not say in time what it is");
-    let described = described.map_err(late)?;
-    let described = described.map_err(|status| Fault::from_status(Party::Verifier, &status))?.into_inner();
+    let late = || Fault::new(Party::Verifier, FaultKind::Gone, "it did not say in time what it is");
+    let described = described.map_err(|_| late())?.map_err(|status| Fault::from_status(Party::Verifier, &status));
+    // It is the drafter's own time that ran out, and not the sequence's.
+    let described = described.map_err(|fault| if fault.kind == FaultKind::Late { late() } else { fault })?.into_inner();
     VerifierCard::try_from(described).map_err(|error| Fault::new(Party::Verifier, FaultKind::Internal, error))
 }

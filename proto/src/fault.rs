@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tonic::metadata::MetadataMap;
-use tonic::{Code, Status};
+use tonic::{Code, Status, TimeoutExpired};
 
 /// Names the party at fault in a status's metadata.
 const PARTY_KEY: &str = "espalier-party";
@@ -136,8 +136,23 @@ impl Fault {
         }
     }
 
+    /// Reads why no further message comes from `peer`, who calls.
+    ///
+    /// What cannot be read as a message was sent by `peer`, who is not gone.
+    pub fn from_caller(peer: Party, status: &Status) -> Self {
+        let unreadable = matches!(status.code(), Code::Internal | Code::OutOfRange | Code::Unimplemented);
+        match read_party(status.metadata()) {
+            None if unreadable => Self::new(peer, FaultKind::BadInput, status.message()),
+            _ => Self::from_status(peer, status),
+        }
+    }
+
     fn from_transport(peer: Party, status: &Status) -> Self {
         match status.code() {
+            // The caller's own time, which ran out before the peer answered: that peer may be well.
+            Code::Cancelled if status.message() == TimeoutExpired(()).to_string() => {
+                Self::new(peer, FaultKind::Late, "the request's deadline has passed")
+            }
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled => {
                 let what = format_args!("the {peer} is not reached: {}", status.message());
                 Self::new(peer, FaultKind::Gone, what)
@@ -205,9 +220,22 @@ mod tests {
     }
 
     #[test]
+    fn who_sends_what_cannot_be_read_is_not_gone() {
+        for code in [Code::Internal, Code::OutOfRange, Code::Unimplemented] {
+            let fault = Fault::from_caller(Party::Gateway, &Status::new(code, "failed to decode"));
+            assert_eq!((fault.party, fault.kind), (Party::Gateway, FaultKind::BadInput));
+            assert_eq!(fault.message, "failed to decode");
+        }
+        let fault = Fault::from_caller(Party::Gateway, &Status::cancelled("reset"));
+        assert_eq!(fault.kind, FaultKind::Gone);
+    }
+
+    #[test]
     fn time_that_ran_out_is_not_a_lost_peer() {
-        let fault = Fault::from_status(Party::Verifier, &Status::deadline_exceeded("late"));
-        assert_eq!(fault.kind, FaultKind::Late);
+        let expired = Status::from_error(TimeoutExpired(()).into());
+        for late in [Status::deadline_exceeded("late"), expired] {
+            assert_eq!(Fault::from_status(Party::Verifier, &late).kind, FaultKind::Late);
+        }
     }
 
     #[test]

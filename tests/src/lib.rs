@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
 mod faults;
+pub mod hostile;
 mod oracle;
 mod processes;
 

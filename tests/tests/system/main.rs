@@ -4,6 +4,7 @@
 
 mod drafters;
 mod failover;
+mod hostile;
 mod locked;
 mod lossless;
 mod overload;
