@@ -98,6 +98,7 @@ pub(super) fn sequence(dice: &mut Dice) -> pb::SequenceSpec {
         max_tokens: 4,
         stop_tokens: dice.tokens(1),
         logprobs: None,
+        tenant: 3,
     }
 }
 

@@ -35,7 +35,7 @@ fn allows(case: &Case, code: Code, own: bool) -> bool {
         Code::Ok => *must == Must::Any && if rpc.is_stream() { readable.all } else { readable.first },
         Code::InvalidArgument => true,
         // gRPC's own code for bytes that are no message, or for none. A service of ours does not say it.
-        Code::Internal => !own && !(readable.first && readable.all),
+        Code::Internal => !(own || readable.first && readable.all),
         Code::OutOfRange => !own && readable.too_long,
         Code::Unimplemented => !own && (*kind == Kind::Http || rpc.asks == Asks::Reflection),
         Code::NotFound => matches!(rpc.asks, Asks::Check | Asks::Watch | Asks::Reflection),
