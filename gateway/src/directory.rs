@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use espalier_proto::{DrafterCard, TargetCard, VerifierCard};
+use espalier_proto::{DrafterCard, MESSAGE_BYTES_MAX, TargetCard, VerifierCard};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::peers::{Held, Peer, Standing, TargetInfo};
 use crate::pool::Pool;
+
+/// Bytes that a request may have beside prompt and answer: names, stop strings, biases, a policy.
+const REQUEST_BYTES_BESIDE: usize = 256 << 10;
 
 /// All services that the gateway knows of.
 #[derive(Debug)]
@@ -84,6 +87,13 @@ impl Directory {
         let mut known = self.verifiers.known();
         known.retain(|(_, info)| info.card.name == name);
         known.into_iter().next().map(|(_, info)| info)
+    }
+
+    /// Bytes of the longest request that some target could serve.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        let known = self.verifiers.known().into_iter();
+        let longest = known.map(|(_, info)| info.request_bytes_max()).max().unwrap_or(0);
+        longest.saturating_add(REQUEST_BYTES_BESIDE).min(MESSAGE_BYTES_MAX)
     }
 
     /// The targets that answer, by name.

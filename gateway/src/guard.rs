@@ -1,16 +1,19 @@
-//! Who may call at all: keys are looked at before a message is read, so who has none costs next to nothing.
+//! Who may call at all, and with how much: keys, and how long a message says that it is, are looked at before it is read,
+//! so who has no key, or sends what no target could serve, costs next to nothing.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use espalier_proto::pb::generation_server::{Generation, GenerationServer};
 use futures::future::Either;
 use http::{Request, Response};
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::Service;
 
+use crate::directory::Directory;
 use crate::error::GatewayError;
 use crate::keys::Keys;
 use crate::status::Counts;
@@ -19,18 +22,15 @@ use crate::status::Counts;
 const GENERATE_PATH: &str = "/espalier.v1.Generation/Generate";
 
 /// A service that only those may call who show a key; everybody where there are no keys.
-#[derive(Debug, Clone)]
-pub(crate) struct Guarded<S> {
-    inner: S,
-    keys: Option<Arc<Keys>>,
-    counts: Arc<Counts>,
+#[derive(Clone)]
+pub(crate) struct Guarded<T> {
+    pub(crate) server: GenerationServer<T>,
+    pub(crate) keys: Option<Arc<Keys>>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) directory: Arc<Directory>,
 }
 
-impl<S> Guarded<S> {
-    pub(crate) fn new(inner: S, keys: Option<Arc<Keys>>, counts: Arc<Counts>) -> Self {
-        Self { inner, keys, counts }
-    }
-
+impl<T> Guarded<T> {
     /// Tells the service who calls, by the key that is shown.
     fn check<B>(&self, request: &mut Request<B>) -> Result<(), GatewayError> {
         let Some(keys) = &self.keys else { return Ok(()) };
@@ -40,25 +40,26 @@ impl<S> Guarded<S> {
     }
 }
 
-impl<S: NamedService> NamedService for Guarded<S> {
-    const NAME: &'static str = S::NAME;
+impl<T: Generation> NamedService for Guarded<T> {
+    const NAME: &'static str = GenerationServer::<T>::NAME;
 }
 
-impl<S> Service<Request<Body>> for Guarded<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-{
+impl<T: Generation> Service<Request<Body>> for Guarded<T> {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Either<Ready<Result<Response<Body>, Infallible>>, S::Future>;
+    type Future =
+        Either<Ready<Result<Response<Body>, Infallible>>, <GenerationServer<T> as Service<Request<Body>>>::Future>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(context)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         match self.check(&mut request) {
-            Ok(()) => Either::Right(self.inner.call(request)),
+            Ok(()) => {
+                let server = self.server.clone().max_decoding_message_size(self.directory.request_bytes_max());
+                Either::Right({ server }.call(request))
+            }
             Err(error) => {
                 if request.uri().path() == GENERATE_PATH {
                     self.counts.request().turned_away(&error);

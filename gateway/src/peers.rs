@@ -25,6 +25,9 @@ const DESCRIBE_MAX: Duration = Duration::from_secs(2);
 /// A tokenizer that does not arrive within this time is not to be had.
 const TOKENIZER_MAX: Duration = Duration::from_secs(60);
 
+/// Bytes that a request may spend on a token beside its text: what frames a message of a conversation, or its number.
+const TOKEN_BYTES_BESIDE: usize = 16;
+
 /// What a service of some kind says of itself.
 pub(crate) trait Card: Send + Sync + Sized + 'static {
     /// Who is at fault when it cannot be had.
@@ -185,6 +188,17 @@ pub(crate) struct TargetInfo {
 }
 
 impl TargetInfo {
+    /// Bytes of the longest text that can fit into the context: each token is of the longest ones.
+    pub(crate) fn text_bytes_max(&self) -> usize {
+        self.card.context.saturating_mul(self.tokenizer.longest_token())
+    }
+
+    /// Bytes that prompt and answer may take in a request, in whatever form: as text, as numbers, or as the messages of a
+    /// conversation, of which each is a token at least.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        self.text_bytes_max().saturating_add(self.card.context.saturating_mul(TOKEN_BYTES_BESIDE))
+    }
+
     /// Whether a sequence of another verifier may go on here: equal weights in equal arithmetic, an equal tokenizer and equal
     /// end tokens give an equal text.
     pub(crate) fn stands_in_for(&self, other: &VerifierCard) -> bool {

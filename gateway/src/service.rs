@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use espalier_proto::pb::generation_server::{Generation as GenerationRpc, GenerationServer};
 use espalier_proto::{
-    FILE_DESCRIPTOR_SET, Fault, FaultKind, GenerationEvent, GenerationRequest, MESSAGE_BYTES_MAX, Party, SequenceId,
-    TargetCard, pb,
+    FILE_DESCRIPTOR_SET, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb,
 };
 use espalier_service_kit::{Bound, Deadline, ServeError};
 use futures::{Stream, StreamExt, stream};
@@ -86,13 +85,13 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
     let Inner { directory, keys, counts, .. } = &*gateway.0;
-    let (keys, counts) = (keys.clone(), Arc::clone(counts));
+    let (keys, counts, directory) = (keys.clone(), Arc::clone(counts), Arc::clone(directory));
     let mut watching = directory.watch();
     if let Some(keys) = &keys {
         watching.spawn(Arc::clone(keys).watch());
     }
-    let server = GenerationServer::new(gateway).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    bound.serve(Guarded::new(server, keys, counts), FILE_DESCRIPTOR_SET, shutdown).await
+    let server = GenerationServer::new(gateway);
+    bound.serve(Guarded { server, keys, counts, directory }, FILE_DESCRIPTOR_SET, shutdown).await
 }
 
 impl Gateway {

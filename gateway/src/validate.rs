@@ -183,9 +183,8 @@ fn check_length(prompt: &Prompt, target: &TargetInfo) -> Result<(), RequestError
         // Each is a token.
         Prompt::Tokens(tokens) => return check_room(tokens.len(), 1, target),
     };
-    let longest = target.tokenizer.longest_token();
+    let (longest, limit) = (target.tokenizer.longest_token(), target.text_bytes_max());
     let (context, target) = (target.card.context, target.card.name.clone());
-    let limit = context.saturating_mul(longest);
     if bytes > limit {
         return Err(RequestError::LongText { bytes, target, context, longest, limit });
     }

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{CLIENT_NAME_KEY, GenerationRequest, Prompt, pb};
-use espalier_service_kit::channel;
 use espalier_tests::{request, sampling};
+use h2::client::SendRequest;
+use prost::Message;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tonic::Request;
+use tokio::time::{interval, sleep, timeout};
+use tonic::codegen::{Bytes, http};
 use tonic::transport::Endpoint;
 
 use crate::services::TARGET;
+
+/// What they call themselves.
+const NAME: &str = "crowd";
 
 /// Connections that say nothing.
 pub(crate) const CONNECTIONS: usize = 10_000;
@@ -52,7 +56,7 @@ impl Crowd {
         match self {
             Self::Stalled => format!("beside {READERS} readers that stall"),
             Self::Silent => format!("beside {CONNECTIONS} connections that say nothing"),
-            Self::Resetting => format!("beside {SENDERS} who send prompts of 4 MB and go"),
+            Self::Resetting => format!("beside {SENDERS} who send 20 prompts of 4 MB a second each and go"),
         }
     }
 
@@ -70,9 +74,9 @@ impl Crowd {
     }
 }
 
-fn called(request: GenerationRequest) -> Request<pb::GenerateRequest> {
-    let mut call = Request::new(request.into());
-    call.metadata_mut().insert(CLIENT_NAME_KEY, "crowd".parse().unwrap());
+fn called(request: GenerationRequest) -> tonic::Request<pb::GenerateRequest> {
+    let mut call = tonic::Request::new(request.into());
+    call.metadata_mut().insert(CLIENT_NAME_KEY, NAME.parse().unwrap());
     call
 }
 
@@ -107,14 +111,49 @@ async fn say_nothing(gateway: String) {
     }
 }
 
-/// Sends long prompts, and wants no answer.
+/// Sends long prompts, and wants no answer. The bytes are made once: those who do this have machines of their own.
 async fn send_and_go(gateway: String) {
-    let mut client = GenerationClient::new(channel(&gateway).unwrap());
-    let text = "All work and no play. ".repeat(PROMPT_BYTES / 22);
+    let address = gateway.trim_start_matches("http://").to_owned();
+    let frame = long_prompt();
     loop {
-        let asked = request(TARGET, &[1], 10, sampling(0.0, 0));
-        let asked = GenerationRequest { prompt: Prompt::Text(text.clone()), ..asked };
-        // Given up or refused: both are the end of it.
-        let _ = timeout(GIVEN_UP_AFTER, client.generate(called(asked))).await;
+        let connected = TcpStream::connect(&address).await.map(h2::client::handshake);
+        if let Ok(shaking) = connected
+            && let Ok((sender, connection)) = shaking.await
+        {
+            let driven = tokio::spawn(connection);
+            send_over(sender, &address, &frame).await;
+            driven.abort();
+        }
+        sleep(AGAIN_AFTER).await;
     }
+}
+
+/// Sends them over a connection for as long as there is one, each until it is refused or given up. One that is refused at
+/// once makes room for the next no sooner: how much is sent does not depend on how it is taken.
+async fn send_over(mut sender: SendRequest<Bytes>, address: &str, frame: &Bytes) {
+    let mut turns = interval(GIVEN_UP_AFTER);
+    while let Ok(mut ready) = sender.ready().await {
+        turns.tick().await;
+        let uri = format!("http://{address}/espalier.v1.Generation/Generate");
+        let asked = http::Request::post(uri).header("content-type", "application/grpc").header("te", "trailers");
+        let asked = asked.header(CLIENT_NAME_KEY, NAME);
+        let Ok((answer, mut body)) = ready.send_request(asked.body(()).unwrap(), false) else { return };
+        // A service that has refused already wants no more of it.
+        let _ = body.send_data(frame.clone(), true);
+        if timeout(GIVEN_UP_AFTER, answer).await.is_err() {
+            body.send_reset(h2::Reason::CANCEL);
+        }
+        sender = ready;
+    }
+}
+
+/// A request with a long prompt, as it travels.
+fn long_prompt() -> Bytes {
+    let asked = request(TARGET, &[1], 10, sampling(0.0, 0));
+    let text = "All work and no play. ".repeat(PROMPT_BYTES / 22);
+    let message = pb::GenerateRequest::from(GenerationRequest { prompt: Prompt::Text(text), ..asked }).encode_to_vec();
+    let mut frame = vec![0];
+    frame.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    frame.into()
 }

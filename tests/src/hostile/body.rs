@@ -7,6 +7,9 @@ use super::rpc::Rpc;
 /// Bytes before each message: a flag and its length.
 pub(super) const HEADER_BYTES: usize = 5;
 
+/// A gateway takes messages of this length at least; of longer ones those that some target could serve.
+const TAKEN_BYTES: usize = 256 << 10;
+
 /// A message in its frame.
 pub(super) fn frame(message: &[u8]) -> Vec<u8> {
     frame_as(0, message.len() as u32, message)
@@ -24,7 +27,7 @@ pub(super) struct Readable {
     pub(super) first: bool,
     /// Whether all can, and nothing is left over.
     pub(super) all: bool,
-    /// Whether some message is longer than any that is taken.
+    /// Whether some message says that it is longer than what must be taken.
     pub(super) too_long: bool,
 }
 
@@ -33,11 +36,11 @@ impl Readable {
     pub(super) fn of(rpc: Rpc, body: &[u8]) -> Self {
         let (mut rest, mut read, mut found) = (body, 0, Self { first: false, all: true, too_long: false });
         while !rest.is_empty() && found.all {
+            found.too_long |= length(rest).is_some_and(|length| length > TAKEN_BYTES);
             let message = next(&mut rest);
             if message == Err(Broken::Over) {
                 break;
             }
-            found.too_long |= message == Err(Broken::TooLong);
             found.all = message.is_ok_and(|message| rpc.decodes(message));
             found.first |= found.all && read == 0;
             read += 1;
@@ -56,10 +59,16 @@ enum Broken {
     TooLong,
 }
 
+/// What the next header of a body says of the length of its message.
+fn length(rest: &[u8]) -> Option<usize> {
+    let [_, length @ ..] = rest.first_chunk::<HEADER_BYTES>()?;
+    Some(u32::from_be_bytes(*length) as usize)
+}
+
 /// The next message of a body.
 fn next<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8], Broken> {
-    let (header, body) = rest.split_at_checked(HEADER_BYTES).ok_or(Broken::CutShort)?;
-    let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+    let length = length(rest).ok_or(Broken::CutShort)?;
+    let (header, body) = rest.split_at(HEADER_BYTES);
     if header[0] != 0 {
         return Err(Broken::Compressed);
     }
