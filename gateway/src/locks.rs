@@ -40,8 +40,10 @@ impl LockArgs {
         let own = self.door_cert.clone().zip(self.door_key.clone()).map(|(cert, key)| IdentityFiles { cert, key });
         let of_services = || self.tls.files().filter(|_| !self.door_plain)?.identity;
         let identity = own.or_else(of_services);
-        if identity.is_none() && self.door_ca.is_none() {
-            return Ok(None);
+        match (&identity, &self.door_ca) {
+            (None, None) => return Ok(None),
+            (None, Some(_)) => return Err(TlsError::NoIdentity),
+            (Some(_), _) => {}
         }
         Ok(Some(ServerTls::load(TlsFiles { identity, authorities: self.door_ca.clone() })?))
     }

@@ -149,13 +149,16 @@ async fn a_prompt_that_is_being_read_has_its_place_until_that_is_done_though_its
 async fn a_text_that_cannot_fit_is_refused_unread() {
     let toy = verifier("toy").await;
     let (url, _) = gateway_with(&toy, 1, 0).await;
-    let text = "How many apples are there? ".repeat(100_000);
+    let text = "How many apples are there? ".repeat(5000);
     let said = Message { role: "user".to_owned(), content: text.clone() };
+    // By the length of the message, before it is read, what no target could serve.
+    let longer = GenerationRequest { prompt: Prompt::Text(text.repeat(20)), ..plain(1) };
+    assert_eq!(generate(&url, longer).await.err().unwrap().code(), Code::OutOfRange);
     for prompt in [Prompt::Text(text), Prompt::Conversation(vec![said])] {
         let status = generate(&url, GenerationRequest { prompt, ..plain(1) }).await.err().unwrap();
         let longest = tokenizer().longest_token();
         let words = format!(
-            "the prompt has 2700000 bytes, but the context of `toy` is {CONTEXT} tokens of {longest} bytes at most: {}",
+            "the prompt has 135000 bytes, but the context of `toy` is {CONTEXT} tokens of {longest} bytes at most: {}",
             CONTEXT * longest
         );
         assert_eq!((status.code(), status.message()), (Code::InvalidArgument, words.as_str()));
