@@ -11,6 +11,7 @@ mod client;
 mod error;
 mod files;
 mod fresh;
+mod paths;
 mod role;
 mod server;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use std::sync::Arc;
 pub use client::ClientTls;
 pub(crate) use client::Encrypted;
 pub use error::TlsError;
-pub use files::{IdentityFiles, TlsFiles};
+pub use paths::{IdentityFiles, TlsFiles};
 pub use role::Role;
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;

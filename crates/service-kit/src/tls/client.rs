@@ -14,8 +14,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::error::TlsError;
-use super::files::{Material, TlsFiles};
+use super::files::Material;
 use super::fresh::Fresh;
+use super::paths::TlsFiles;
 use super::role::Role;
 use super::{PROTOCOL, VERSIONS, provider};
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rustls::pki_types::pem;
 use thiserror::Error;
 
-use super::files::IdentityFiles;
+use super::paths::IdentityFiles;
 
 /// Why certificates cannot be used.
 #[derive(Debug, Error)]

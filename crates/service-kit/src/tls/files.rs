@@ -1,6 +1,6 @@
 //! From files to keys, certificates and authorities.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 use jiff::Timestamp;
@@ -9,29 +9,12 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::error::TlsError;
+use super::paths::{IdentityFiles, TlsFiles};
 use super::role::Role;
 use super::validity::Validity;
 
 /// Bytes that a file may have: a bundle of all public authorities has a quarter of a million.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-
-/// Where what one end shows of itself is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdentityFiles {
-    /// Its certificate in PEM, and those between it and the authority.
-    pub cert: PathBuf,
-    /// The certificate's private key in PEM.
-    pub key: PathBuf,
-}
-
-/// Where what one end shows and trusts is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// What it shows, if anything.
-    pub identity: Option<IdentityFiles>,
-    /// The certificates in PEM of the authorities that it trusts.
-    pub authorities: Option<PathBuf>,
-}
 
 /// What is in files. It has a key among it, so it is shown to nobody.
 #[derive(Clone, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::error::TlsError;
-use super::files::{Contents, Material, TlsFiles};
+use super::files::{Contents, Material};
+use super::paths::TlsFiles;
 use crate::chain;
 
 /// How often files are looked at.
@@ -116,7 +117,7 @@ mod tests {
 
     use espalier_certs::{Authority, write_authority, write_signed};
 
-    use super::super::files::IdentityFiles;
+    use super::super::paths::IdentityFiles;
     use super::*;
 
     fn write(folder: &Path, name: &str) {

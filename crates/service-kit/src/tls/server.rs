@@ -13,8 +13,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::error::TlsError;
-use super::files::{Material, TlsFiles};
+use super::files::Material;
 use super::fresh::Fresh;
+use super::paths::TlsFiles;
 use super::role::Role;
 use super::{PROTOCOL, VERSIONS, provider};
 
