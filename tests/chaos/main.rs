@@ -59,10 +59,7 @@ const ADDED_MAX: Duration = Duration::from_millis(1500);
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let programs = args.programs.clone().unwrap_or_else(|| {
-        let own = std::env::current_exe().unwrap();
-        own.parent().unwrap().to_owned()
-    });
+    let programs = espalier_tests::programs(args.programs.clone());
     std::fs::create_dir_all(&args.logs).unwrap();
     let system = System::start(&programs, &args.logs).await;
     let questions = questions::ask_calmly(&system.client()).await;

@@ -45,10 +45,7 @@ const TOKENS: usize = 64;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let programs = args.programs.clone().unwrap_or_else(|| {
-        let own = std::env::current_exe().unwrap();
-        own.parent().unwrap().to_owned()
-    });
+    let programs = espalier_tests::programs(args.programs.clone());
     // A client has as many files as it opens connections.
     let _ = rlimit::increase_nofile_limit(2 * crowds::CONNECTIONS as u64);
     let services = Services::start(&programs).await;

@@ -53,10 +53,7 @@ const ALONE: Duration = Duration::from_secs(5);
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let programs = args.programs.clone().unwrap_or_else(|| {
-        let own = std::env::current_exe().unwrap();
-        own.parent().unwrap().to_owned()
-    });
+    let programs = espalier_tests::programs(args.programs.clone());
     std::fs::create_dir_all(&args.logs).unwrap();
     let services = Services::start(&programs, &args.logs).await;
     let around = Surroundings {

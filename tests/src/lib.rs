@@ -25,7 +25,7 @@ use espalier_verifier::Config as VerifierConfig;
 
 pub use faults::Proxy;
 pub use oracle::Oracle;
-pub use processes::{Process, free, until_known};
+pub use processes::{Process, free, programs, until_known};
 
 /// A shipped model's folder.
 pub fn model(name: &str) -> PathBuf {

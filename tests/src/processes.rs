@@ -1,7 +1,7 @@
 //! Services as processes of their own.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -37,6 +37,11 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The folder of the programs: the one that was given, or that of this program.
+pub fn programs(given: Option<PathBuf>) -> PathBuf {
+    given.unwrap_or_else(|| std::env::current_exe().unwrap().parent().unwrap().to_owned())
 }
 
 /// An address of this machine where nobody listens.

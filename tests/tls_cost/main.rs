@@ -47,10 +47,7 @@ const TOKENS: usize = 64;
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let programs = args.programs.clone().unwrap_or_else(|| {
-        let own = std::env::current_exe().unwrap();
-        own.parent().unwrap().to_owned()
-    });
+    let programs = espalier_tests::programs(args.programs.clone());
     let certificates = Certificates::new();
     let clear = System::start(&programs, None).await;
     let locked = System::start(&programs, Some(&certificates)).await;

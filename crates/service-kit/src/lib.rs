@@ -21,6 +21,8 @@ mod pulse;
 mod serve;
 mod shutdown;
 mod telemetry;
+#[cfg(test)]
+mod testing;
 mod tls;
 mod tls_args;
 mod traces;

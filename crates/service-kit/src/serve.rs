@@ -243,9 +243,7 @@ async fn drained_too_long(stopped: oneshot::Receiver<()>, limit: Duration) {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::future::{Ready, ready};
     use std::net::Ipv4Addr;
-    use std::task::{Context, Poll};
 
     use tonic_health::pb::FILE_DESCRIPTOR_SET;
     use tonic_health::pb::HealthCheckRequest;
@@ -255,29 +253,9 @@ mod tests {
     use crate::connect::channel;
     use crate::health::is_serving;
     use crate::propagation::outgoing;
+    use crate::testing::Nothing;
 
     const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-    #[derive(Clone)]
-    struct Nothing;
-
-    impl NamedService for Nothing {
-        const NAME: &'static str = "test.Nothing";
-    }
-
-    impl Service<Request<Body>> for Nothing {
-        type Response = Response<Body>;
-        type Error = Infallible;
-        type Future = Ready<Result<Response<Body>, Infallible>>;
-
-        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-            Poll::Ready(Ok(()))
-        }
-
-        fn call(&mut self, _: Request<Body>) -> Self::Future {
-            ready(Ok(Response::new(Body::empty())))
-        }
-    }
 
     async fn health_of(client: &mut HealthClient<tonic::transport::Channel>, name: &str) -> ServingStatus {
         let request = HealthCheckRequest { service: name.to_owned() };

@@ -1,26 +1,19 @@
 #![allow(clippy::unwrap_used)]
 
-use std::convert::Infallible;
 use std::fs;
-use std::future::{Ready, ready};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::Path;
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use espalier_certs::{Authority, write_authority, write_signed};
-use http::{Request, Response};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
-use tonic::body::Body;
-use tonic::server::NamedService;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tonic_health::pb::FILE_DESCRIPTOR_SET;
-use tower::Service;
 
 use super::*;
 use crate::chain::chain;
@@ -28,29 +21,9 @@ use crate::connect::Dialer;
 use crate::health::is_serving;
 use crate::propagation::outgoing;
 use crate::serve::bind;
+use crate::testing::Nothing;
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-#[derive(Clone)]
-struct Nothing;
-
-impl NamedService for Nothing {
-    const NAME: &'static str = "test.Nothing";
-}
-
-impl Service<Request<Body>> for Nothing {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Request<Body>) -> Self::Future {
-        ready(Ok(Response::new(Body::empty())))
-    }
-}
 
 fn now_for_an_hour() -> Range<SystemTime> {
     let now = SystemTime::now();
