@@ -24,9 +24,9 @@ impl Services {
         let [verifier, gateway] = [free(), free()];
         let [verifier_url, url] = [verifier, gateway].map(|address| format!("http://{address}"));
         let model = model(TARGET).to_string_lossy().into_owned();
-        let verifier = Process::start(programs, "verifier", verifier, &["--model", &model, "--threads", "1"]);
+        let verifier = Process::start(programs, "verifier", verifier, &["--model", &model, "--threads", "1"], None);
         let known = ["--verifier", &verifier_url, "--client-requests-max", CLIENT_REQUESTS_MAX];
-        let gateway = Process::start(programs, "gateway", gateway, &known);
+        let gateway = Process::start(programs, "gateway", gateway, &known, None);
         until_known(&Client::new(&url).unwrap(), 0).await;
         Self { url, gateway, _verifier: verifier }
     }

@@ -1,18 +1,14 @@
 //! A verifier, a drafter and a gateway as processes.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use espalier_client::Client;
-use espalier_local::ANY_PORT;
 use espalier_proto::{ServiceState, SystemStatus};
-use espalier_service_kit::{channel, is_serving, outgoing};
 use espalier_tests::hostile::{Addresses, Host};
-use espalier_tests::model;
+use espalier_tests::{Process, free, model, until_known};
 use tokio::time::sleep;
 
 /// The target.
@@ -29,22 +25,13 @@ pub(crate) struct Services {
     pub(crate) addresses: Addresses,
     /// An address where nobody listens.
     pub(crate) nowhere: String,
-    processes: Vec<Process>,
+    services: Vec<Service>,
 }
 
-struct Process {
+struct Service {
     host: Host,
-    child: Mutex<Child>,
+    process: Process,
     log: PathBuf,
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let child = self.child.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // It may have ended.
-        let _ = child.kill();
-        let _ = child.wait();
-    }
 }
 
 impl Services {
@@ -60,23 +47,21 @@ impl Services {
         // A message may name any host to send trees to.
         let drafting = [&drafting[..], &["--layers", "2", "--allow-verifiers", "127.0.0.1"]].concat();
         let drafting = start.spawn(Host::Drafter, drafter, &drafting);
-        until_serving(&verifier_url).await;
-        until_serving(&drafter_url).await;
         let known = ["--verifier", &*verifier_url, "--drafter", &*drafter_url];
         let serving = start.spawn(Host::Gateway, gateway, &known);
-        until_serving(&gateway_url).await;
+        until_known(&Client::new(&gateway_url).unwrap(), 1).await;
         let addresses = Addresses { gateway: gateway_url, drafter: drafter_url, verifier: verifier_url };
-        Self { addresses, nowhere: "http://127.0.0.1:1".to_owned(), processes: vec![serving, drafting, verifying] }
+        Self { addresses, nowhere: "http://127.0.0.1:1".to_owned(), services: vec![serving, drafting, verifying] }
     }
 
     /// Resident memory of each process, in bytes.
     pub(crate) fn resident(&self) -> Vec<(Host, u64)> {
-        self.processes.iter().map(|process| (process.host, process.resident())).collect()
+        self.services.iter().map(|service| (service.host, service.process.resident())).collect()
     }
 
     /// What is wrong with the processes: one has ended or panicked, or something is left of calls.
     pub(crate) async fn faults(&self) -> Vec<String> {
-        let mut faults: Vec<String> = self.processes.iter().filter_map(Process::fault).collect();
+        let mut faults: Vec<String> = self.services.iter().filter_map(Service::fault).collect();
         if faults.is_empty() {
             faults.extend(left(&self.addresses.gateway).await);
         }
@@ -84,18 +69,10 @@ impl Services {
     }
 }
 
-impl Process {
-    fn resident(&self) -> u64 {
-        let id = self.child.lock().unwrap_or_else(PoisonError::into_inner).id();
-        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        resident.and_then(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
-    }
-
+impl Service {
     fn fault(&self) -> Option<String> {
         let name = self.host.name();
-        let ended = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait().unwrap();
-        if let Some(status) = ended {
+        if let Some(status) = self.process.ended() {
             return Some(format!("the {name} ended: {status}"));
         }
         let said = std::fs::read_to_string(&self.log).unwrap();
@@ -111,16 +88,10 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    fn spawn(&self, host: Host, listen: SocketAddr, args: &[&str]) -> Process {
-        let program = self.programs.join(format!("espalier-{}", host.name()));
+    fn spawn(&self, host: Host, listen: SocketAddr, args: &[&str]) -> Service {
         let log = self.logs.join(format!("{}.log", host.name()));
-        let (out, listen) = (File::create(&log).unwrap(), listen.to_string());
-        let mut command = Command::new(&program);
-        command.args(args).args(["--listen", &listen]);
-        command.stdin(Stdio::null()).stdout(out.try_clone().unwrap()).stderr(out);
-        let started = command.spawn();
-        let child = started.unwrap_or_else(|error| panic!("{} cannot be started: {error}", program.display()));
-        Process { host, child: Mutex::new(child), log }
+        let process = Process::start(self.programs, host.name(), listen, args, Some(&File::create(&log).unwrap()));
+        Service { host, process, log }
     }
 }
 
@@ -148,14 +119,4 @@ fn held(status: &SystemStatus) -> Option<String> {
     let what =
         || format!("{requests} requests, {sequences} sequences and {blocks} blocks are left of calls that are over");
     (!is_free).then(what)
-}
-
-async fn until_serving(url: &str) {
-    while !is_serving(channel(url).unwrap(), outgoing(None)).await.unwrap_or(false) {
-        sleep(Duration::from_millis(50)).await;
-    }
-}
-
-fn free() -> SocketAddr {
-    TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap()
 }

@@ -1,8 +1,10 @@
 //! Services as processes of their own.
 
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use espalier_client::Client;
@@ -13,29 +15,44 @@ use tokio::time::{sleep, timeout};
 const START_MAX: Duration = Duration::from_secs(120);
 
 /// A program that runs; it ends with this.
-pub struct Process(Child);
+pub struct Process(Mutex<Child>);
 
 impl Process {
-    /// Starts a service, `NAME` of `espalier-NAME` in a folder of programs, which listens at an address.
-    pub fn start(programs: &Path, name: &str, listen: SocketAddr, args: &[&str]) -> Self {
-        let mut command = Command::new(programs.join(format!("espalier-{name}")));
+    /// Starts a service, `NAME` of `espalier-NAME` in a folder of programs, which listens at an address. What it says goes
+    /// to a file, or is not kept.
+    pub fn start(programs: &Path, name: &str, listen: SocketAddr, args: &[&str], log: Option<&File>) -> Self {
+        let program = programs.join(format!("espalier-{name}"));
+        let said = || log.map_or_else(Stdio::null, |log| log.try_clone().unwrap().into());
+        let mut command = Command::new(&program);
         command.args(args).args(["--listen", &listen.to_string()]);
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        let started = command.stdin(Stdio::null()).stdout(said()).stderr(said()).spawn();
+        let child = started.unwrap_or_else(|error| panic!("{} cannot be started: {error}", program.display()));
+        Self(Mutex::new(child))
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&self) -> Option<ExitStatus> {
+        self.child().try_wait().unwrap()
     }
 
     /// Memory that is resident, in bytes; 0 where the system does not tell.
     pub fn resident(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child().id())).unwrap_or_default();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         resident.and_then(|kib| kib.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
+        let mut child = self.child();
         // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

@@ -61,7 +61,7 @@ impl System {
         let start = |name, listen, role, args: &[&str]| {
             let locks = certificates.map(|certificates| certificates.args(role));
             let locks = locks.iter().flatten().map(String::as_str);
-            Process::start(programs, name, listen, &args.iter().copied().chain(locks).collect::<Vec<_>>())
+            Process::start(programs, name, listen, &args.iter().copied().chain(locks).collect::<Vec<_>>(), None)
         };
         let processes = [
             start("verifier", verifier, Role::Verifier, &["--model", &model, "--threads", "1"]),
