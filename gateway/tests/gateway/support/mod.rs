@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+mod life;
 mod target;
 mod toys;
 
