@@ -88,7 +88,7 @@ pub async fn serve(
     let (keys, counts, directory) = (keys.clone(), Arc::clone(counts), Arc::clone(directory));
     let mut watching = directory.watch();
     if let Some(keys) = &keys {
-        watching.spawn(Arc::clone(keys).watch());
+        watching.spawn(keys.watch());
     }
     let server = GenerationServer::new(gateway);
     bound.serve(Guarded { server, keys, counts, directory }, FILE_DESCRIPTOR_SET, shutdown).await

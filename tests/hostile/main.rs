@@ -99,7 +99,7 @@ async fn replay(name: &str, plan: &Plan, services: &Services) -> ExitCode {
     let index = Rpc::all().iter().position(|known| known.to_string() == rpc).unwrap();
     let case = Case::new(plan.seed, index, number.parse().unwrap(), &plan.around);
     println!("{case:?}");
-    let ended = Line::new(services.addresses.of(case.rpc.host)).send(&case).await;
+    let ended = Line::new(services.addresses.of(case.rpc.role)).send(&case).await;
     println!("{ended:?}");
     let faults: Vec<String> = wrong(&case, &ended).into_iter().chain(services.faults().await).collect();
     faults.iter().for_each(|fault| println!("wrong: {fault}"));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use espalier_tests::hostile::{Host, Rpc, Sent, wrong};
+use espalier_service_kit::Role;
+use espalier_tests::hostile::{Rpc, Sent, wrong};
 use serde_json::{Value, json};
 
 use crate::good::Heard;
@@ -60,14 +61,14 @@ impl Tally {
 #[derive(Default)]
 pub(crate) struct Memory {
     /// After a tenth of all messages.
-    pub(crate) early: Vec<(Host, u64)>,
+    pub(crate) early: Vec<(Role, u64)>,
     /// After all of them.
-    pub(crate) late: Vec<(Host, u64)>,
+    pub(crate) late: Vec<(Role, u64)>,
 }
 
 /// What is resident of one process.
 struct Resident {
-    host: Host,
+    role: Role,
     early: u64,
     late: u64,
 }
@@ -75,7 +76,7 @@ struct Resident {
 impl Memory {
     fn of_each(&self) -> impl Iterator<Item = Resident> {
         let both = self.early.iter().zip(&self.late);
-        both.map(|(&(host, early), &(_, late))| Resident { host, early, late })
+        both.map(|(&(role, early), &(_, late))| Resident { role, early, late })
     }
 
     fn is_bounded(&self) -> bool {
@@ -112,8 +113,8 @@ impl Report {
         let (answers, wrong, slowest) = (beside.answers, beside.wrong.len(), beside.slowest.as_secs_f64());
         println!("the good client: {answers} answers, {wrong} wrong; {during:.0} tokens/s, alone {before:.0}");
         println!("  {} of its tokens were drafted; its slowest answer took {slowest:.2} s", beside.drafted);
-        for Resident { host, early, late } in self.memory.of_each() {
-            let (name, limit) = (host.name(), GROWTH_MAX >> 20);
+        for Resident { role, early, late } in self.memory.of_each() {
+            let (name, limit) = (role.name(), GROWTH_MAX >> 20);
             println!("{name:<9} {} MiB after a tenth, {} MiB at the end (limit +{limit})", early >> 20, late >> 20);
         }
         let texts = [&self.alone, &self.beside].into_iter().flat_map(|heard| heard.wrong.iter().take(TOLD_MAX));
@@ -141,7 +142,7 @@ impl Report {
             })
         };
         let memory = self.memory.of_each().map(
-            |Resident { host, early, late }| json!({ "who": host.name(), "after_a_tenth": early, "at_the_end": late }),
+            |Resident { role, early, late }| json!({ "who": role.name(), "after_a_tenth": early, "at_the_end": late }),
         );
         json!({
             "good": self.is_good(), "messages": self.tally.sent, "seconds": self.took.as_secs_f64(),

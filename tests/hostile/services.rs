@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use espalier_client::Client;
 use espalier_proto::{ServiceState, SystemStatus};
-use espalier_tests::hostile::{Addresses, Host};
+use espalier_service_kit::Role;
+use espalier_tests::hostile::Addresses;
 use espalier_tests::{Process, free, model, until_known};
 use tokio::time::sleep;
 
@@ -29,7 +30,7 @@ pub(crate) struct Services {
 }
 
 struct Service {
-    host: Host,
+    role: Role,
     process: Process,
     log: PathBuf,
 }
@@ -43,20 +44,20 @@ impl Services {
         let model = model(TARGET).to_string_lossy().into_owned();
         let [verifying, drafting] = KV_MEMORY.map(|kv| ["--model", &*model, "--threads", "1", "--kv-memory", kv]);
         let start = Start { programs, logs };
-        let verifying = start.spawn(Host::Verifier, verifier, &verifying);
-        // A message may name any host to send trees to.
+        let verifying = start.spawn(Role::Verifier, verifier, &verifying);
+        // A message may name any role to send trees to.
         let drafting = [&drafting[..], &["--layers", "2", "--allow-verifiers", "127.0.0.1"]].concat();
-        let drafting = start.spawn(Host::Drafter, drafter, &drafting);
+        let drafting = start.spawn(Role::Drafter, drafter, &drafting);
         let known = ["--verifier", &*verifier_url, "--drafter", &*drafter_url];
-        let serving = start.spawn(Host::Gateway, gateway, &known);
+        let serving = start.spawn(Role::Gateway, gateway, &known);
         until_known(&Client::new(&gateway_url).unwrap(), 1).await;
         let addresses = Addresses { gateway: gateway_url, drafter: drafter_url, verifier: verifier_url };
         Self { addresses, nowhere: "http://127.0.0.1:1".to_owned(), services: vec![serving, drafting, verifying] }
     }
 
     /// Resident memory of each process, in bytes.
-    pub(crate) fn resident(&self) -> Vec<(Host, u64)> {
-        self.services.iter().map(|service| (service.host, service.process.resident())).collect()
+    pub(crate) fn resident(&self) -> Vec<(Role, u64)> {
+        self.services.iter().map(|service| (service.role, service.process.resident())).collect()
     }
 
     /// What is wrong with the processes: one has ended or panicked, or something is left of calls.
@@ -71,7 +72,7 @@ impl Services {
 
 impl Service {
     fn fault(&self) -> Option<String> {
-        let name = self.host.name();
+        let name = self.role.name();
         if let Some(status) = self.process.ended() {
             return Some(format!("the {name} ended: {status}"));
         }
@@ -88,10 +89,10 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    fn spawn(&self, host: Host, listen: SocketAddr, args: &[&str]) -> Service {
-        let log = self.logs.join(format!("{}.log", host.name()));
-        let process = Process::start(self.programs, host.name(), listen, args, Some(&File::create(&log).unwrap()));
-        Service { host, process, log }
+    fn spawn(&self, role: Role, listen: SocketAddr, args: &[&str]) -> Service {
+        let log = self.logs.join(format!("{}.log", role.name()));
+        let process = Process::start(self.programs, role.name(), listen, args, Some(&File::create(&log).unwrap()));
+        Service { role, process, log }
     }
 }
 

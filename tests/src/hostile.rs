@@ -17,7 +17,7 @@ mod volley;
 
 pub use case::{Case, Kind};
 pub use line::{Ended, Line};
-pub use rpc::{Host, Rpc};
+pub use rpc::Rpc;
 pub use usual::Surroundings;
 pub use verdict::wrong;
 pub use volley::{Addresses, Plan, Sent, volley};

@@ -6,6 +6,7 @@
 // Tests may fail loudly.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
+mod certificates;
 mod faults;
 pub mod hostile;
 mod oracle;
@@ -23,6 +24,7 @@ use espalier_proto::{GenerationRequest, Prompt};
 use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
 
+pub use certificates::Certificates;
 pub use faults::Proxy;
 pub use oracle::Oracle;
 pub use processes::{Process, free, programs, until_known};

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use espalier_client::Client;
 use espalier_speculation::Token;
-use espalier_tests::{prompts, request, sampling};
+use espalier_tests::{Certificates, prompts, request, sampling};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::system::{Certificates, System, TARGET};
+use crate::system::{System, TARGET};
 
 /// Measures throughput under TLS against throughput in the clear
 #[derive(Debug, Parser)]

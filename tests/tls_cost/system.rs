@@ -1,47 +1,21 @@
 //! A drafter, a verifier and a gateway as processes, in the clear or under TLS.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
-use espalier_certs::{Authority, write_authority, write_signed};
 use espalier_client::Client;
-use espalier_service_kit::{CallerTlsArgs, Role};
-use espalier_tests::{Process, free, model, until_known};
+use espalier_service_kit::{Role, TlsArgs};
+use espalier_tests::{Certificates, Process, free, model, until_known};
 
 /// The target: the smaller the model, the more TLS shows.
 pub(crate) const TARGET: &str = "small";
 
-/// Certificates of all services in a folder, which ends with it.
-pub(crate) struct Certificates(std::path::PathBuf);
-
-impl Certificates {
-    pub(crate) fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("espalier-tls-cost-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
-        let authority = Authority::new("tls cost", now - hour..now + hour).unwrap();
-        write_authority(&folder, &authority).unwrap();
-        for role in Role::ALL {
-            write_signed(&folder, role.name(), &authority.sign(&[role.name(), "127.0.0.1"]).unwrap()).unwrap();
-        }
-        Self(folder)
-    }
-
-    fn at(&self, file: &str) -> String {
-        self.0.join(file).to_string_lossy().into_owned()
-    }
-
-    fn args(&self, role: Role) -> [String; 6] {
-        let [cert, key] = ["pem", "key"].map(|end| self.at(&format!("{}.{end}", role.name())));
-        ["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key, "--tls-ca".to_owned(), self.at("ca.pem")]
-    }
-}
-
-impl Drop for Certificates {
-    fn drop(&mut self) {
-        // What is left is of no use to anybody after an hour.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// What a service of some kind is told, as arguments.
+fn locks(certificates: &Certificates, role: Role) -> Vec<String> {
+    let TlsArgs { tls_cert, tls_key, tls_ca } = certificates.of(role);
+    let named = [("--tls-cert", tls_cert), ("--tls-key", tls_key), ("--tls-ca", tls_ca)];
+    let given =
+        named.into_iter().filter_map(|(name, path)| Some([name.to_owned(), path?.to_string_lossy().into_owned()]));
+    given.flatten().collect()
 }
 
 /// Three processes, which end with it, and a client of them.
@@ -59,7 +33,7 @@ impl System {
             [verifier, drafter, gateway].map(|address| format!("{scheme}://{address}"));
         let model = model(TARGET).to_string_lossy().into_owned();
         let start = |name, listen, role, args: &[&str]| {
-            let locks = certificates.map(|certificates| certificates.args(role));
+            let locks = certificates.map(|certificates| locks(certificates, role));
             let locks = locks.iter().flatten().map(String::as_str);
             Process::start(programs, name, listen, &args.iter().copied().chain(locks).collect::<Vec<_>>(), None)
         };
@@ -68,8 +42,8 @@ impl System {
             start("drafter", drafter, Role::Drafter, &["--model", &model, "--layers", "3", "--threads", "1"]),
             start("gateway", gateway, Role::Gateway, &["--verifier", &verifier_url, "--drafter", &drafter_url]),
         ];
-        let tls_ca = certificates.map(|certificates| certificates.at("ca.pem").into());
-        let dialer = CallerTlsArgs { tls_ca, ..CallerTlsArgs::default() }.dialer(&url).unwrap();
+        let known = certificates.map(|certificates| certificates.of_client(None)).unwrap_or_default();
+        let dialer = known.dialer(&url).unwrap();
         let client = Client::over(&dialer, &url).unwrap();
         until_known(&client, 1).await;
         Self { client, _processes: processes }

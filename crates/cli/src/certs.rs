@@ -41,15 +41,15 @@ pub(crate) fn run(args: &Certs) -> Result<Verdict, CliError> {
     for role in Role::ALL {
         // Clients know the gateway by its host.
         let hosts = args.hosts.iter().map(String::as_str).filter(|_| role == Role::Gateway);
-        let names: Vec<&str> = hosts.chain([role.name()]).collect();
-        write_signed(folder, file(role), &authority.sign(&names)?)?;
+        let names: Vec<&str> = hosts.chain([role.certificate_name()]).collect();
+        write_signed(folder, role.name(), &authority.sign(&names)?)?;
     }
     write_authority(folder, &authority)?;
     let at = folder.display();
     println!("{at}: ca.pem, and a certificate and a key for each kind of service, for {} days.", args.days);
     println!("The authority's own key was not kept: it signs nothing more.\n");
     for role in Role::ALL {
-        let name = file(role);
+        let name = role.name();
         println!("  espalier-{name} … --tls-cert {at}/{name}.pem --tls-key {at}/{name}.key --tls-ca {at}/ca.pem");
     }
     let host = args.hosts.first().map_or("localhost", String::as_str);
@@ -59,15 +59,6 @@ pub(crate) fn run(args: &Certs) -> Result<Verdict, CliError> {
         report::styled(report::FAINT, "They are for trying it; docs/security.md says what is for use.")
     );
     Ok(Verdict::Good)
-}
-
-/// The name of a service's files.
-fn file(role: Role) -> &'static str {
-    match role {
-        Role::Gateway => "gateway",
-        Role::Drafter => "drafter",
-        Role::Verifier => "verifier",
-    }
 }
 
 #[cfg(test)]
@@ -84,7 +75,7 @@ mod tests {
         let args = Certs { folder: folder.path().to_owned(), hosts: vec!["localhost".to_owned()], days: 1 };
         run(&args).unwrap();
         for role in Role::ALL {
-            let at = |end: &str| Some(folder.path().join(format!("{}.{end}", file(role))));
+            let at = |end: &str| Some(folder.path().join(format!("{}.{end}", role.name())));
             let (tls_cert, tls_key) = (at("pem"), at("key"));
             let args = TlsArgs { tls_cert, tls_key, tls_ca: Some(folder.path().join("ca.pem")) };
             assert_eq!(args.dialer(role).unwrap().scheme(), "https");

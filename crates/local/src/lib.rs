@@ -20,7 +20,8 @@ pub use error::LocalError;
 pub use espalier_gateway::{
     Config as GatewayConfig, Occupancy, Profiles, ProfilesError, Renderer, render_chat_templates,
 };
+pub use espalier_service_kit::Role;
 pub use models::{DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, checkpoint, shared_target};
 pub use plan::{ANY_PORT, Plan};
-pub use system::{Address, Progress, Role, SideGateway, System};
+pub use system::{Address, Progress, SideGateway, System};
 pub use unique::{Twice, unique};

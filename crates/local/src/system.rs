@@ -6,35 +6,13 @@ use std::pin::Pin;
 use espalier_drafter::Drafter;
 use espalier_gateway::{Config as GatewayConfig, Gateway, Occupancy, Profiles, Renderer};
 use espalier_model::{BlockPool, Team};
-use espalier_service_kit::{Bound, bind};
+use espalier_service_kit::{Bound, Role, bind};
 use espalier_verifier::Target;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 
 use crate::error::LocalError;
 use crate::plan::{ANY_PORT, Plan};
-
-/// What a service of a system does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Hosts a target.
-    Verifier,
-    /// Proposes trees.
-    Drafter,
-    /// The door.
-    Gateway,
-}
-
-impl Role {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Verifier => "verifier",
-            Self::Drafter => "drafter",
-            Self::Gateway => "gateway",
-        }
-    }
-}
 
 /// Where a service of a system is.
 #[derive(Debug, Clone)]

@@ -23,7 +23,7 @@ const TOKENS_PER_MINUTE_LIMIT: u64 = 1_000_000_000;
 pub(super) struct Entry {
     /// Whose key it is; slots are shared between names.
     pub(super) name: Box<str>,
-    /// Whom the name belongs to, for the log.
+    /// Whom the name belongs to: what is known of prompts is shared within a tenant alone.
     pub(super) tenant: Option<Box<str>>,
     pub(super) hash: KeyHash,
     pub(super) limits: KeyLimits,

@@ -2,34 +2,24 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use espalier_proto::{API_KEY_HEADER, ApiKey};
-use espalier_service_kit::chain;
+use espalier_service_kit::{Followed, Seen, follow};
 use http::HeaderMap;
 use parking_lot::RwLock;
-use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
 
 use super::error::{KeyError, KeysError};
 use super::file::{parse, read};
 use super::ring::{Holder, Ring};
-
-/// How often the file is looked at: a key that is removed is refused within five seconds, so this leaves two to read a
-/// file of the greatest length on a machine that is busy.
-const LOOK_INTERVAL: Duration = Duration::from_secs(3);
-
-/// What a look at the file came to: the hash of its text, or why there is none. Times of change are not gone by: not all
-/// file systems tell of two changes in one second, and a file that is put in the place of another may be older.
-type Seen = Result<[u8; 32], String>;
 
 /// The keys of a file, at all times.
 #[derive(Debug)]
 pub(crate) struct Keys {
     path: PathBuf,
     ring: RwLock<Arc<Ring>>,
-    /// The text that the first ring was read from.
-    first_seen: [u8; 32],
+    /// What the first ring was read from.
+    first: String,
 }
 
 impl Keys {
@@ -40,7 +30,7 @@ impl Keys {
     pub(crate) fn read(path: &Path) -> Result<Self, KeysError> {
         let text = read(path)?;
         let ring = next_ring(&Ring::default(), path, &text)?;
-        Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)), first_seen: digest(&text) })
+        Ok(Self { path: path.to_owned(), ring: RwLock::new(Arc::new(ring)), first: text })
     }
 
     /// Who shows a key that holds at present.
@@ -53,56 +43,31 @@ impl Keys {
         self.ring.read().find(&hash)
     }
 
-    /// Reads the file again whenever it changes, until the future is dropped. While it is faulty, the keys that were read
-    /// before hold.
-    pub(crate) async fn watch(self: Arc<Self>) {
-        let mut seen = Ok(self.first_seen);
-        loop {
-            tokio::time::sleep(LOOK_INTERVAL).await;
-            let (keys, before) = (Arc::clone(&self), seen.clone());
-            match spawn_blocking(move || keys.look(&before)).await {
-                Ok(now) => seen = now,
-                Err(error) => tracing::error!(%error, "a look at the file of API keys failed"),
-            }
-        }
+    /// Reads the file again whenever it changes, until nobody needs the keys.
+    pub(crate) fn watch(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        follow(Arc::downgrade(self), Seen::first(self.first.clone()))
+    }
+}
+
+impl Followed for Keys {
+    type Contents = String;
+    type Error = KeysError;
+    const WHAT: &'static str = "the API keys";
+
+    fn read(&self) -> Result<String, KeysError> {
+        read(&self.path)
     }
 
-    /// Looks at the file, and puts other keys in place if it has changed since it was `seen`.
-    fn look(&self, seen: &Seen) -> Seen {
-        let text = read(&self.path);
-        let now = text.as_ref().map(|text| digest(text)).map_err(|error| chain(error));
-        if now == *seen {
-            return now;
-        }
-        match text.and_then(|text| self.replace(&text)) {
-            Ok(keys) => tracing::info!(keys, "the API keys were read again"),
-            Err(error) => {
-                tracing::warn!(
-                    error = chain(&error),
-                    "the file of API keys is faulty; the keys read before still hold"
-                );
-            }
-        }
-        now
-    }
-
-    /// Puts the keys of a text in place, all at once; how many they are.
-    fn replace(&self, text: &str) -> Result<usize, KeysError> {
+    fn replace(&self, text: &String) -> Result<(), KeysError> {
         let before = Arc::clone(&self.ring.read());
-        let ring = next_ring(&before, &self.path, text)?;
-        let keys = ring.len();
-        *self.ring.write() = Arc::new(ring);
-        Ok(keys)
+        *self.ring.write() = Arc::new(next_ring(&before, &self.path, text)?);
+        Ok(())
     }
 }
 
 fn next_ring(before: &Ring, path: &Path, text: &str) -> Result<Ring, KeysError> {
     let entries = parse(text).map_err(|source| KeysError::Parse { path: path.to_owned(), source })?;
     Ok(before.followed_by(entries, Instant::now()))
-}
-
-fn digest(text: &str) -> [u8; 32] {
-    Sha256::digest(text.as_bytes()).into()
 }
 
 #[cfg(test)]
@@ -132,26 +97,17 @@ mod tests {
         let write = |text: &str| std::fs::write(file.path(), text).unwrap();
         write(&file_of(&["a", "b"]));
         let keys = Keys::read(file.path()).unwrap();
-        let first = Ok(keys.first_seen);
-        assert_eq!(keys.look(&first), first);
-
-        write(&file_of(&["b", "c"]));
-        let second = keys.look(&first);
-        assert_ne!(second, first);
-        assert_eq!(["a", "b", "c"].map(|name| is_let_in(&keys, name)), [false, true, true]);
-
-        write(r#"{"keys": [{"name": "d"}]}"#);
-        let faulty = keys.look(&second);
-        assert_ne!(faulty, second, "it is not read, and told of, again and again");
-        assert_eq!(["b", "c"].map(|name| is_let_in(&keys, name)), [true, true]);
-        std::fs::remove_file(file.path()).unwrap();
-        let missing = keys.look(&faulty);
-        assert!(missing.as_ref().is_err_and(|error| error.starts_with("cannot read ")), "{missing:?}");
-        assert!(is_let_in(&keys, "b"));
-
-        write(&file_of(&["d"]));
-        assert!(keys.look(&missing).is_ok());
-        assert_eq!(["b", "d"].map(|name| is_let_in(&keys, name)), [false, true]);
+        let mut seen = Seen::first(keys.first.clone());
+        let mut after = |change: &dyn Fn()| {
+            change();
+            seen.look(&keys);
+            ["a", "b", "c", "d"].map(|name| is_let_in(&keys, name))
+        };
+        assert_eq!(after(&|| ()), [true, true, false, false]);
+        assert_eq!(after(&|| write(&file_of(&["b", "c"]))), [false, true, true, false]);
+        assert_eq!(after(&|| write(r#"{"keys": [{"name": "d"}]}"#)), [false, true, true, false]);
+        assert_eq!(after(&|| std::fs::remove_file(file.path()).unwrap()), [false, true, true, false]);
+        assert_eq!(after(&|| write(&file_of(&["d"]))), [false, false, false, true]);
     }
 
     #[test]

@@ -44,10 +44,6 @@ impl Ring {
         Self(entries.into_iter().map(key).collect())
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Who holds the key with this hash.
     pub(super) fn find(&self, hash: &KeyHash) -> Result<Holder, KeyError> {
         self.0.get(hash).map(|key| Holder(Arc::clone(key))).ok_or(KeyError::Unknown)
@@ -154,7 +150,7 @@ mod tests {
         let mut rotated = key("stays", &once);
         rotated["sha256"] = json!(hash("another").to_string());
         let second = first.followed_by(entries(&[rotated, key("comes", &once)]), Instant::now());
-        assert_eq!(second.len(), 2);
+        assert_eq!(second.0.len(), 2);
         for gone in ["stays", "goes"] {
             assert_eq!(second.find(&hash(gone)).unwrap_err(), KeyError::Unknown);
         }

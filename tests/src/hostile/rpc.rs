@@ -3,41 +3,17 @@
 use std::fmt;
 
 use espalier_proto::pb;
+use espalier_service_kit::Role;
 use prost::Message;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 
-/// A service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Host {
-    /// The gateway.
-    Gateway,
-    /// The drafter.
-    Drafter,
-    /// The verifier.
-    Verifier,
-}
-
-impl Host {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Gateway, Self::Drafter, Self::Verifier];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Drafter => "drafter",
-            Self::Verifier => "verifier",
-        }
-    }
-
-    /// The name of its own service of the protocol, as health knows it.
-    pub(super) fn service(self) -> &'static str {
-        match self {
-            Self::Gateway => "espalier.v1.Generation",
-            Self::Drafter => "espalier.v1.Drafter",
-            Self::Verifier => "espalier.v1.Verifier",
-        }
+/// The name of a service of the protocol, as health knows it.
+pub(super) fn service(role: Role) -> &'static str {
+    match role {
+        Role::Gateway => "espalier.v1.Generation",
+        Role::Drafter => "espalier.v1.Drafter",
+        Role::Verifier => "espalier.v1.Verifier",
     }
 }
 
@@ -58,7 +34,7 @@ pub(super) enum Asks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rpc {
     /// Whose it is.
-    pub host: Host,
+    pub role: Role,
     /// Its path.
     pub path: &'static str,
     pub(super) asks: Asks,
@@ -72,22 +48,22 @@ const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionI
 impl Rpc {
     /// All of them: each service's own, health, and reflection.
     pub fn all() -> Vec<Self> {
-        Host::ALL.into_iter().flat_map(Self::of).collect()
+        Role::ALL.into_iter().flat_map(Self::of).collect()
     }
 
-    fn of(host: Host) -> Vec<Self> {
-        let own: &[(&str, Asks)] = match host {
-            Host::Gateway => &[
+    fn of(role: Role) -> Vec<Self> {
+        let own: &[(&str, Asks)] = match role {
+            Role::Gateway => &[
                 ("/espalier.v1.Generation/Generate", Asks::Generate),
                 ("/espalier.v1.Generation/ListTargets", Asks::Nothing),
                 ("/espalier.v1.Generation/Status", Asks::Nothing),
             ],
-            Host::Drafter => &[
+            Role::Drafter => &[
                 ("/espalier.v1.Drafter/Describe", Asks::Nothing),
                 ("/espalier.v1.Drafter/Speculate", Asks::Speculate),
                 ("/espalier.v1.Drafter/Status", Asks::Nothing),
             ],
-            Host::Verifier => &[
+            Role::Verifier => &[
                 ("/espalier.v1.Verifier/Describe", Asks::Nothing),
                 ("/espalier.v1.Verifier/FetchTokenizer", Asks::Nothing),
                 ("/espalier.v1.Verifier/Verify", Asks::Verify),
@@ -95,7 +71,7 @@ impl Rpc {
             ],
         };
         let all = own.iter().chain(&HEALTH).chain(&[(REFLECTION, Asks::Reflection)]);
-        all.map(|&(path, asks)| Self { host, path, asks }).collect()
+        all.map(|&(path, asks)| Self { role, path, asks }).collect()
     }
 
     /// Whether its caller may send several messages.
@@ -130,6 +106,6 @@ impl Rpc {
 impl fmt::Display for Rpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.path.rsplit('/').next().unwrap_or_default();
-        write!(f, "{} {name}", self.host.name())
+        write!(f, "{} {name}", self.role.name())
     }
 }

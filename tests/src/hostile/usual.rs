@@ -8,7 +8,7 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
 use super::dice::Dice;
-use super::rpc::{Asks, Rpc};
+use super::rpc::{Asks, Rpc, service};
 
 /// What messages name.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl Surroundings {
             Ok(Some(speculate_request::Message::Start(start))) => start,
             _ => return false,
         };
-        // On any other host it is refused, and so is another protocol.
+        // On any other role it is refused, and so is another protocol.
         let ours = [&self.verifier, &self.nowhere].contains(&&start.verifier);
         !ours && start.verifier.contains("127.0.0.1") && !start.verifier.starts_with("ftp:")
     }
@@ -148,13 +148,13 @@ pub(super) fn credit(round: u64, tokens: u32) -> pb::VerifyRequest {
 }
 
 pub(super) fn check(rpc: Rpc, dice: &mut Dice) -> HealthCheckRequest {
-    let service = if dice.percent(50) { rpc.host.service() } else { "" };
-    HealthCheckRequest { service: service.to_owned() }
+    let name = if dice.percent(50) { service(rpc.role) } else { "" };
+    HealthCheckRequest { service: name.to_owned() }
 }
 
 pub(super) fn reflection(rpc: Rpc, dice: &mut Dice) -> ServerReflectionRequest {
     let asked = [
-        MessageRequest::FileContainingSymbol(rpc.host.service().to_owned()),
+        MessageRequest::FileContainingSymbol(service(rpc.role).to_owned()),
         MessageRequest::FileByFilename("espalier/v1/common.proto".to_owned()),
         MessageRequest::ListServices(String::new()),
     ];

@@ -76,7 +76,7 @@ const STARTS: [Way<pb::Start>; 13] = [
     refused(|start, _| start.verifier.clear()),
     refused(|start, _| start.verifier = "ftp://127.0.0.1:1".to_owned()),
     refused(|start, _| start.verifier = "http://169.254.169.254:80".to_owned()),
-    refused(|start, _| start.verifier = "http://no-such-host.invalid:1".to_owned()),
+    refused(|start, _| start.verifier = "http://no-such-role.invalid:1".to_owned()),
     refused(|start, dice| start.verifier = "http://".to_owned() + &"x".repeat(300 + dice.below(1 << 16))),
     refused(|start, _| start.policy.clear()),
     refused(|start, _| start.policy = "no-such-policy".to_owned()),

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use espalier_service_kit::Role;
 use futures::{Stream, StreamExt, stream};
 
 use super::case::{Case, Kind};
 use super::line::{Ended, Line};
-use super::rpc::{Host, Rpc};
+use super::rpc::Rpc;
 use super::usual::Surroundings;
 
 /// Connections to each service. The last one is for wrong heads alone: what is far too large takes its connection with it.
@@ -26,11 +27,11 @@ pub struct Addresses {
 
 impl Addresses {
     /// That of a service.
-    pub fn of(&self, host: Host) -> &str {
-        match host {
-            Host::Gateway => &self.gateway,
-            Host::Drafter => &self.drafter,
-            Host::Verifier => &self.verifier,
+    pub fn of(&self, role: Role) -> &str {
+        match role {
+            Role::Gateway => &self.gateway,
+            Role::Drafter => &self.drafter,
+            Role::Verifier => &self.verifier,
         }
     }
 }
@@ -61,14 +62,14 @@ pub struct Sent {
 
 /// Sends all cases of a plan, those of all RPCs in turns.
 pub fn volley<'a>(plan: &'a Plan, addresses: &Addresses) -> impl Stream<Item = Sent> + use<'a> {
-    let lines_to = |host| (0..LINES).map(|_| Line::new(addresses.of(host))).collect();
-    let lines: Vec<Vec<Line>> = Host::ALL.into_iter().map(lines_to).collect();
+    let lines_to = |role| (0..LINES).map(|_| Line::new(addresses.of(role))).collect();
+    let lines: Vec<Vec<Line>> = Role::ALL.into_iter().map(lines_to).collect();
     let (rpcs, lines) = (Rpc::all().len(), Arc::new(lines));
     let sent = stream::iter(0..rpcs * plan.count).map(move |index| {
         let case = Case::new(plan.seed, index % rpcs, index / rpcs, &plan.around);
         let lines = Arc::clone(&lines);
         async move {
-            let (begun, line) = (Instant::now(), &lines[case.rpc.host as usize][line_of(&case)]);
+            let (begun, line) = (Instant::now(), &lines[case.rpc.role as usize][line_of(&case)]);
             let ended = line.send(&case).await;
             Sent { case, ended, took: begun.elapsed() }
         }

@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::Path;
+use std::time::Duration;
 
 use clap::Parser;
-use espalier_certs::{Authority, write_authority, write_signed};
 use espalier_client::{Client, ClientError};
 use espalier_drafter::{Config as DrafterConfig, Drafter};
 use espalier_gateway::{Args, Config, Gateway, LockArgs, Profiles};
@@ -15,62 +13,29 @@ use espalier_local::ANY_PORT;
 use espalier_model::Team;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::{SequenceId, SequenceSpec, Start};
-use espalier_service_kit::{CallerTlsArgs, Dialer, Role, TlsArgs, bind};
-use espalier_tests::{answer, model, prompts, request, sampling};
+use espalier_service_kit::{Dialer, Role, TlsArgs, bind};
+use espalier_tests::{Certificates, answer, model, prompts, request, sampling};
 use espalier_verifier::{Config as VerifierConfig, Target};
-use tempfile::TempDir;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
 const TARGET: &str = "small";
 const TOKENS: usize = 48;
 
-fn for_an_hour() -> Range<SystemTime> {
-    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
-    now - hour..now + hour
+/// A client of a gateway, which shows some certificate or none.
+fn client_of(certificates: &Certificates, gateway: &str, shown: Option<TlsArgs>) -> Client {
+    Client::over(&certificates.of_client(shown).dialer(gateway).unwrap(), gateway).unwrap()
 }
 
-/// Certificates of one authority in a folder.
-struct Certificates(TempDir);
+/// How a service of one kind connects to those of another.
+fn dialer(certificates: &Certificates, own: Role, to: Role) -> Dialer {
+    certificates.of(own).dialer(own).unwrap().to(to)
+}
 
-impl Certificates {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let authority = Authority::new("test", for_an_hour()).unwrap();
-        write_authority(folder.path(), &authority).unwrap();
-        for role in Role::ALL {
-            let signed = authority.sign(&[role.name(), "127.0.0.1"]).unwrap();
-            write_signed(folder.path(), role.name(), &signed).unwrap();
-        }
-        Self(folder)
-    }
-
-    fn at(&self, file: &str) -> Option<PathBuf> {
-        Some(self.0.path().join(file))
-    }
-
-    fn args(&self, own: Role) -> TlsArgs {
-        let file = |end: &str| self.at(&format!("{}.{end}", own.name()));
-        TlsArgs { tls_cert: file("pem"), tls_key: file("key"), tls_ca: self.at("ca.pem") }
-    }
-
-    /// A client who trusts this authority, and shows a certificate or none.
-    fn client(&self, gateway: &str, shown: Option<Role>) -> Client {
-        let own = shown.map(|role| self.args(role)).unwrap_or_default();
-        let tls_ca = self.at("ca.pem");
-        let args = CallerTlsArgs { tls_ca, tls_cert: own.tls_cert, tls_key: own.tls_key, tls_name: None };
-        Client::over(&args.dialer(gateway).unwrap(), gateway).unwrap()
-    }
-
-    fn dialer(&self, own: Role, to: Role) -> Dialer {
-        self.args(own).dialer(own).unwrap().to(to)
-    }
-
-    fn copy_to(&self, folder: &Path) {
-        for entry in fs::read_dir(self.0.path()).unwrap() {
-            let path = entry.unwrap().path();
-            fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
-        }
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
     }
 }
 
@@ -78,7 +43,7 @@ async fn start_verifier(certificates: &Certificates) -> String {
     let config = VerifierConfig::new(model(TARGET), 2).unwrap();
     let load = move || Target::load(&config, &Team::new(2), |_, _| {}).unwrap();
     let target = tokio::task::spawn_blocking(load).await.unwrap();
-    let tls = certificates.args(Role::Verifier).server(Role::Verifier, &[Role::Gateway, Role::Drafter]).unwrap();
+    let tls = certificates.of(Role::Verifier).server(Role::Verifier, &[Role::Gateway, Role::Drafter]).unwrap();
     let bound = bind(ANY_PORT).await.unwrap().with_tls(tls);
     let url = bound.url();
     tokio::spawn(espalier_verifier::serve(target, bound, std::future::pending()));
@@ -87,9 +52,9 @@ async fn start_verifier(certificates: &Certificates) -> String {
 
 async fn start_drafter(certificates: &Certificates) -> String {
     let config = DrafterConfig::new(model(TARGET), Some(3), NonZeroUsize::MIN);
-    let config = DrafterConfig { dialer: certificates.args(Role::Drafter).dialer(Role::Drafter).unwrap(), ..config };
+    let config = DrafterConfig { dialer: certificates.of(Role::Drafter).dialer(Role::Drafter).unwrap(), ..config };
     let drafter = tokio::task::spawn_blocking(move || Drafter::load(&config, &Team::new(1)).unwrap()).await.unwrap();
-    let tls = certificates.args(Role::Drafter).server(Role::Drafter, &[Role::Gateway]).unwrap();
+    let tls = certificates.of(Role::Drafter).server(Role::Drafter, &[Role::Gateway]).unwrap();
     let bound = bind(ANY_PORT).await.unwrap().with_tls(tls);
     let url = bound.url();
     tokio::spawn(espalier_drafter::serve(drafter, bound, std::future::pending()));
@@ -98,7 +63,7 @@ async fn start_drafter(certificates: &Certificates) -> String {
 
 /// What a gateway is told of certificates: those of services, which clients are shown too.
 fn locks(certificates: &Certificates) -> LockArgs {
-    LockArgs { tls: certificates.args(Role::Gateway), ..LockArgs::default() }
+    LockArgs { tls: certificates.of(Role::Gateway), ..LockArgs::default() }
 }
 
 async fn start_gateway(verifier: &str, drafter: &str, locks: LockArgs) -> String {
@@ -125,13 +90,13 @@ async fn under_tls_the_text_is_the_same_and_certificates_are_replaced_under_load
     let (old, new) = (Certificates::new(), Certificates::new());
     let (verifier, drafter) = (start_verifier(&old).await, start_drafter(&old).await);
     let gateway = start_gateway(&verifier, &drafter, locks(&old)).await;
-    let client = old.client(&gateway, None);
+    let client = client_of(&old, &gateway, None);
     assert!(is_answered_well(&client).await);
-    assert!(new.client(&gateway, None).targets().await.is_err(), "of another authority");
+    assert!(client_of(&new, &gateway, None).targets().await.is_err(), "of another authority");
 
-    new.copy_to(old.0.path());
+    copy(new.folder(), old.folder());
     // While text is streamed over the connections that are there, whoever connects anew is shown the new certificate.
-    let mut late = new.client(&gateway, None);
+    let mut late = client_of(&new, &gateway, None);
     let (begun, mut answers) = (Instant::now(), 0);
     while late.targets().await.is_err() {
         assert!(is_answered_well(&client).await);
@@ -141,7 +106,7 @@ async fn under_tls_the_text_is_the_same_and_certificates_are_replaced_under_load
     assert!(answers > 0 && is_answered_well(&client).await, "after {answers} answers");
     // All services have, within a few seconds of each other.
     let next = start_gateway(&verifier, &drafter, locks(&new)).await;
-    let client = new.client(&next, None);
+    let client = client_of(&new, &next, None);
     while client.clone().targets().await.unwrap().iter().all(|target| target.drafters.is_empty()) {
         assert!(begun.elapsed() < Duration::from_secs(60), "some were not replaced");
         tokio::task::yield_now().await;
@@ -153,14 +118,11 @@ async fn under_tls_the_text_is_the_same_and_certificates_are_replaced_under_load
 async fn who_is_no_client_of_this_door_is_not_let_in() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
     // Nobody needs to be there for a gateway to say that nobody is.
-    let locks = LockArgs { door_ca: certificates.at("ca.pem"), ..locks(&certificates) };
+    let locks = LockArgs { door_ca: Some(certificates.authority()), ..locks(&certificates) };
     let gateway = start_gateway("https://127.0.0.1:1", "https://127.0.0.1:1", locks).await;
-    assert!(certificates.client(&gateway, Some(Role::Verifier)).targets().await.unwrap().is_empty());
-    let foreign = TlsArgs { tls_ca: certificates.at("ca.pem"), ..others.args(Role::Gateway) };
-    let foreign =
-        CallerTlsArgs { tls_ca: foreign.tls_ca, tls_cert: foreign.tls_cert, tls_key: foreign.tls_key, tls_name: None };
-    let foreign = Client::over(&foreign.dialer(&gateway).unwrap(), &gateway).unwrap();
-    for mut client in [certificates.client(&gateway, None), foreign] {
+    let client = |shown| client_of(&certificates, &gateway, shown);
+    assert!(client(Some(certificates.of(Role::Verifier))).targets().await.unwrap().is_empty());
+    for mut client in [client(None), client(Some(others.of(Role::Gateway)))] {
         let refusal = client.targets().await.unwrap_err();
         let ClientError::Fault(fault) = refusal else { panic!("{refusal:?}") };
         assert!(fault.message.contains("received fatal alert"), "{fault}");
@@ -184,11 +146,11 @@ async fn speculate(drafter: &str, caller: Dialer, verifier: &str) -> Status {
 async fn a_drafter_serves_gateways_alone_and_sends_nothing_to_who_is_no_verifier() {
     let (certificates, others) = (Certificates::new(), Certificates::new());
     let drafter = start_drafter(&certificates).await;
-    let as_verifier = certificates.dialer(Role::Verifier, Role::Drafter);
+    let as_verifier = dialer(&certificates, Role::Verifier, Role::Drafter);
     let refusal = speculate(&drafter, as_verifier, "https://127.0.0.1:1").await;
     assert_eq!(refusal.code(), Code::PermissionDenied, "{refusal}");
 
-    let gateway = || certificates.dialer(Role::Gateway, Role::Drafter);
+    let gateway = || dialer(&certificates, Role::Gateway, Role::Drafter);
     let foreign = start_verifier(&others).await;
     // Itself, which has a certificate of the authority but not a verifier's, and a verifier of another authority.
     for elsewhere in [&drafter, &foreign] {

@@ -61,7 +61,7 @@ impl ClientTls {
     /// The same for services of one kind, whatever address they are at.
     #[must_use]
     pub fn expecting(&self, role: Role) -> Self {
-        Self { config: self.config.clone(), name: role.server_name() }
+        Self { config: self.config.clone(), name: Some(role.server_name()) }
     }
 
     /// The same for servers that have this name, whatever address they are at.

@@ -62,7 +62,7 @@ impl Material {
         let Some(own) = &self.identity else { return Err(TlsError::NoIdentity) };
         match role.is_in(&own.chain[0]) {
             true => Ok(()),
-            false => Err(TlsError::Name { path: own.files.cert.clone(), name: role.name() }),
+            false => Err(TlsError::Name { path: own.files.cert.clone(), name: role.certificate_name() }),
         }
     }
 }

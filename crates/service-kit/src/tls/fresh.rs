@@ -1,20 +1,14 @@
-//! What was made of files, and is made anew when they change.
+//! What was made of certificates, and is made anew when their files change.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::RwLock;
-use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 
 use super::error::TlsError;
 use super::files::{Contents, Material};
 use super::paths::TlsFiles;
-use crate::chain;
-
-/// How often files are looked at.
-const LOOK_EVERY: Duration = if cfg!(test) { Duration::from_millis(50) } else { Duration::from_secs(3) };
+use crate::follow::{Followed, Seen, follow};
 
 /// A configuration as the files have it; clones share it.
 pub(super) struct Fresh<T>(Arc<Shared<T>>);
@@ -42,7 +36,7 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         let material = contents.parse(&files, Timestamp::now())?;
         let current = RwLock::new(Arc::new(make(material)?));
         let shared = Arc::new(Shared { files, make, current });
-        tokio::spawn(follow(Arc::downgrade(&shared), contents));
+        tokio::spawn(follow(Arc::downgrade(&shared), Seen::first(contents)));
         Ok(Self(shared))
     }
 
@@ -51,60 +45,33 @@ impl<T: Send + Sync + 'static> Fresh<T> {
     }
 }
 
-impl<T> Shared<T> {
-    /// Takes what the files have now, if that is something else; what they have now. What is of no use changes nothing: a
-    /// certificate may be there before its key.
-    fn look(&self, seen: Contents) -> Contents {
-        let files = &self.files;
-        let found = match Contents::read(files) {
-            Ok(found) if found == seen => return seen,
-            Ok(found) => found,
-            // It may be in the middle of being replaced.
-            Err(error) => {
-                tracing::warn!(error = chain(&error), "certificates cannot be read; the last ones are kept");
-                return seen;
-            }
-        };
-        match found.parse(files, Timestamp::now()).and_then(|material| (self.make)(material)) {
-            Ok(made) => {
-                *self.current.write() = Arc::new(made);
-                tracing::info!(?files, "certificates were replaced");
-            }
-            Err(error) => {
-                tracing::warn!(error = chain(&error), "new certificates are of no use; the last ones are kept");
-            }
-        }
-        found
+impl<T: Send + Sync + 'static> Followed for Shared<T> {
+    type Contents = Contents;
+    type Error = TlsError;
+    const WHAT: &'static str = "the certificates";
+
+    fn read(&self) -> Result<Contents, TlsError> {
+        Contents::read(&self.files)
     }
 
-    /// Says, once, that the certificate of this end ends soon.
-    fn warn(&self, contents: &Contents, now: Timestamp) -> bool {
-        let Ok(Material { identity: Some(identity), .. }) = contents.parse(&self.files, now) else { return false };
-        let ending = identity.validity.filter(|validity| validity.is_ending_at(now));
-        if let Some(validity) = ending {
-            let path = &identity.files.cert;
-            tracing::warn!(path = %path.display(), until = %validity.until, "a certificate ends soon, and was not replaced");
-        }
-        ending.is_some()
+    /// A certificate may be there before its key.
+    fn replace(&self, contents: &Contents) -> Result<(), TlsError> {
+        let material = contents.parse(&self.files, Timestamp::now())?;
+        *self.current.write() = Arc::new((self.make)(material)?);
+        Ok(())
+    }
+
+    fn concern(&self, contents: &Contents) -> Option<String> {
+        ending(contents, &self.files, Timestamp::now())
     }
 }
 
-/// Looks at the files again and again for as long as somebody needs them.
-async fn follow<T: Send + Sync + 'static>(shared: Weak<Shared<T>>, mut seen: Contents) {
-    let mut warned = None;
-    while let Some(shared) = shared.upgrade() {
-        let look = spawn_blocking(move || {
-            let found = shared.look(seen);
-            if warned.as_ref() != Some(&found) && shared.warn(&found, Timestamp::now()) {
-                warned = Some(found.clone());
-            }
-            (found, warned)
-        });
-        // Only the runtime's end, or a fault of ours, ends it.
-        let Ok(found) = look.await else { return };
-        (seen, warned) = found;
-        sleep(LOOK_EVERY).await;
-    }
+/// That the certificate of this end ends soon, if it does.
+fn ending(contents: &Contents, files: &TlsFiles, now: Timestamp) -> Option<String> {
+    let own = contents.parse(files, now).ok()?.identity?;
+    let validity = own.validity.filter(|validity| validity.is_ending_at(now))?;
+    let path = own.files.cert.display();
+    Some(format!("the certificate in {path} ends at {}, and was not replaced", validity.until))
 }
 
 #[cfg(test)]
@@ -113,7 +80,7 @@ mod tests {
 
     use std::fs;
     use std::path::Path;
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
 
     use espalier_certs::{Authority, write_authority, write_signed};
 
@@ -128,7 +95,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_of_no_use_changes_nothing_and_is_looked_at_again() {
+    async fn what_is_of_no_use_changes_nothing_and_an_end_is_told_of_before_it_comes() {
         let folder = tempfile::tempdir().unwrap();
         let at = |file: &str| folder.path().join(file);
         let identity = IdentityFiles { cert: at("host.pem"), key: at("host.key") };
@@ -141,15 +108,18 @@ mod tests {
         let shared = Shared { files, make, current };
 
         fs::write(at("host.pem"), "no certificate").unwrap();
-        let seen = shared.look(contents);
+        assert!(shared.replace(&shared.read().unwrap()).is_err());
         fs::remove_file(at("host.key")).unwrap();
-        let seen = shared.look(seen);
+        assert!(shared.read().is_err());
         assert_eq!(**shared.current.read(), first);
 
         write(folder.path(), "two");
-        let seen = shared.look(seen);
+        let contents = shared.read().unwrap();
+        shared.replace(&contents).unwrap();
         assert_ne!(**shared.current.read(), first);
-        assert!(!shared.warn(&seen, Timestamp::now()));
-        assert!(shared.warn(&seen, Timestamp::now() + Duration::from_secs(800)), "a fifth of its time is left");
+        let ending = |after| ending(&contents, &shared.files, Timestamp::now() + Duration::from_secs(after));
+        assert_eq!(ending(0), None);
+        let told = ending(800).expect("a fifth of its time is left");
+        assert!(told.starts_with(&format!("the certificate in {} ends at 2", at("host.pem").display())), "{told}");
     }
 }

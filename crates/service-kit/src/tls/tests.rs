@@ -44,7 +44,7 @@ impl Set {
         let set = Self { folder, authority };
         write_authority(set.path(), &set.authority).unwrap();
         for role in Role::ALL {
-            set.sign(role.name(), &[role.name()]);
+            set.sign(role.name(), &[role.certificate_name()]);
         }
         set
     }
@@ -110,8 +110,8 @@ async fn a_certificate_that_is_missing_foreign_or_of_another_time_does_not_come_
     let (set, foreign) = (Set::new(), Set::new());
     let url = serve(verifier(&set)).await;
     let now = SystemTime::now();
-    let none = TlsFiles { identity: None, ..set.files("gateway.espalier") };
-    let others = TlsFiles { authorities: set.files("x").authorities, ..foreign.files("gateway.espalier") };
+    let none = TlsFiles { identity: None, ..set.files("gateway") };
+    let others = TlsFiles { authorities: set.files("x").authorities, ..foreign.files("gateway") };
     for (files, told) in [(none, "CertificateRequired"), (others, "UnknownCA")] {
         let client = Dialer::new(Some(ClientTls::load(files).unwrap())).to(Role::Verifier);
         let refusal = ask(client.channel(&url).unwrap()).await.unwrap_err();
@@ -148,8 +148,8 @@ async fn a_certificate_that_ends_while_it_is_used_opens_no_further_connection() 
 async fn a_server_of_another_kind_or_authority_is_not_spoken_to() {
     let (set, foreign) = (Set::new(), Set::new());
     let url = serve(verifier(&set)).await;
-    let takes_it_for_a_drafter = set.client("gateway.espalier", Role::Drafter);
-    let trusts_others = foreign.client("gateway.espalier", Role::Verifier);
+    let takes_it_for_a_drafter = set.client("gateway", Role::Drafter);
+    let trusts_others = foreign.client("gateway", Role::Verifier);
     for (client, told) in [(takes_it_for_a_drafter, "not valid for name"), (trusts_others, "UnknownIssuer")] {
         let refusal = ask(client.channel(&url).unwrap()).await.unwrap_err();
         assert_eq!(refusal.code(), Code::Unavailable);
@@ -165,7 +165,7 @@ async fn who_speaks_in_the_clear_is_not_understood_and_tls_needs_certificates() 
     assert!(ask(Dialer::default().channel(&clear).unwrap()).await.is_err());
     let refusal = Dialer::default().channel(&url).unwrap_err().to_string();
     assert_eq!(refusal, format!("`{url}` needs TLS, but no certificates were given"));
-    let refusal = set.client("gateway.espalier", Role::Verifier).channel(&clear).unwrap_err().to_string();
+    let refusal = set.client("gateway", Role::Verifier).channel(&clear).unwrap_err().to_string();
     let told = format!("`{clear}` would be spoken to in the clear, although certificates were given: write https://");
     assert_eq!(refusal, told);
 }
@@ -195,11 +195,11 @@ async fn at_the_door_the_name_is_that_of_the_address() {
 async fn certificates_and_authorities_are_replaced_while_a_server_runs() {
     let (set, next) = (Set::new(), Set::new());
     let url = serve(verifier(&set)).await;
-    let old = set.client("gateway.espalier", Role::Verifier).channel(&url).unwrap();
+    let old = set.client("gateway", Role::Verifier).channel(&url).unwrap();
     assert!(ask(old.clone()).await.unwrap());
-    let new = next.client("gateway.espalier", Role::Verifier);
+    let new = next.client("gateway", Role::Verifier);
     assert!(ask(new.channel(&url).unwrap()).await.is_err());
-    for file in ["ca.pem", "verifier.espalier.pem", "verifier.espalier.key"] {
+    for file in ["ca.pem", "verifier.pem", "verifier.key"] {
         fs::copy(next.path().join(file), set.path().join(file)).unwrap();
     }
     let begun = Instant::now();
@@ -215,7 +215,7 @@ async fn a_handshake_that_stands_still_is_ended_and_holds_nobody_up() {
     let url = serve(verifier(&set)).await;
     let address: SocketAddr = url.trim_start_matches("https://").parse().unwrap();
     let mut silent = TcpStream::connect(address).await.unwrap();
-    assert!(ask(set.client("gateway.espalier", Role::Verifier).channel(&url).unwrap()).await.unwrap());
+    assert!(ask(set.client("gateway", Role::Verifier).channel(&url).unwrap()).await.unwrap());
     let ended = timeout(Duration::from_secs(8), silent.read(&mut [0; 16])).await;
     assert_eq!(ended.expect("it is still open").unwrap_or(0), 0);
 }
@@ -228,14 +228,14 @@ async fn files_that_are_of_no_use_are_named() {
     let absent = refusal(set.files("absent"));
     assert!(absent.starts_with(&format!("{} cannot be read", at("absent.pem"))), "{absent}");
     fs::write(set.path().join("empty.pem"), "").unwrap();
-    fs::copy(set.path().join("gateway.espalier.key"), set.path().join("empty.key")).unwrap();
+    fs::copy(set.path().join("gateway.key"), set.path().join("empty.key")).unwrap();
     assert_eq!(refusal(set.files("empty")), format!("{} has no certificate", at("empty.pem")));
-    let pair = set.files("drafter.espalier").identity.map(|own| IdentityFiles { key: at("empty.key").into(), ..own });
+    let pair = set.files("drafter").identity.map(|own| IdentityFiles { key: at("empty.key").into(), ..own });
     let pair = refusal(TlsFiles { identity: pair, ..set.files("x") });
-    let told = format!("the certificate in {} cannot be used with the key in", at("drafter.espalier.pem"));
+    let told = format!("the certificate in {} cannot be used with the key in", at("drafter.pem"));
     assert!(pair.starts_with(&told), "{pair}");
-    let role = ServerTls::of_service(set.files("gateway.espalier"), Role::Drafter, &[]).unwrap_err().to_string();
-    let told = format!("the certificate in {} is not for the name drafter.espalier", at("gateway.espalier.pem"));
+    let role = ServerTls::of_service(set.files("gateway"), Role::Drafter, &[]).unwrap_err().to_string();
+    let told = format!("the certificate in {} is not for the name drafter.espalier", at("gateway.pem"));
     assert_eq!(role, told);
     let shown = format!("{:?}", verifier(&set));
     assert!(!shown.contains("KEY") && !shown.contains("key"), "{shown}");
