@@ -57,8 +57,9 @@ impl<T: Generation> Service<Request<Body>> for Guarded<T> {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         match self.check(&mut request) {
             Ok(()) => {
-                let server = self.server.clone().max_decoding_message_size(self.directory.request_bytes_max());
-                Either::Right({ server }.call(request))
+                let longest = self.directory.request_bytes_max();
+                let mut server = self.server.clone().max_decoding_message_size(longest);
+                Either::Right(server.call(request))
             }
             Err(error) => {
                 if request.uri().path() == GENERATE_PATH {
