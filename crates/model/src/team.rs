@@ -45,12 +45,15 @@ impl Team {
     /// Waits until the team is free, and has it until the turn is dropped. `waited` becomes the time that others had it
     /// meanwhile.
     pub(crate) fn turn<'a>(&'a self, waited: &'a mut Duration) -> Turn<'a> {
-        let asked = Instant::now();
         let counted = Counted::new(&self.passes);
-        let pool = self.pool.lock();
-        let begun = Instant::now();
-        *waited = begun - asked;
-        Turn { pool, begun, waited, _counted: counted }
+        *waited = Duration::ZERO;
+        let pool = self.pool.try_lock().unwrap_or_else(|| {
+            let asked = Instant::now();
+            let pool = self.pool.lock();
+            *waited = asked.elapsed();
+            pool
+        });
+        Turn { pool, begun: Instant::now(), waited, counted }
     }
 }
 
@@ -61,6 +64,11 @@ impl<'a> Counted<'a> {
     fn new(passes: &'a AtomicUsize) -> Self {
         passes.fetch_add(1, Ordering::Relaxed);
         Self(passes)
+    }
+
+    /// Whether others are counted besides.
+    fn others(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 1
     }
 }
 
@@ -75,13 +83,13 @@ pub(crate) struct Turn<'a> {
     pool: FairMutexGuard<'a, Pool>,
     begun: Instant,
     waited: &'a mut Duration,
-    _counted: Counted<'a>,
+    counted: Counted<'a>,
 }
 
 impl Turn<'_> {
     /// Lets another pass go first if one waits and this one has computed for a while.
     pub(crate) fn give_way(&mut self) {
-        if self.begun.elapsed() >= SLICE {
+        if self.counted.others() && self.begun.elapsed() >= SLICE {
             let gave = Instant::now();
             FairMutexGuard::bump(&mut self.pool);
             self.begun = Instant::now();
