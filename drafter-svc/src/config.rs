@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
-use espalier_service_kit::{Dialer, DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs};
+use espalier_service_kit::{Dialer, DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs, Workplace};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
 
@@ -155,6 +155,8 @@ pub struct Config {
     pub compute: Compute,
     /// Where the model runs.
     pub device: DeviceKind,
+    /// Where the engine takes its turns.
+    pub workplace: Workplace,
 }
 
 impl Config {
@@ -180,6 +182,7 @@ impl Config {
             kv_memory: None,
             compute: Compute::Draft,
             device: DeviceKind::default(),
+            workplace: Workplace::default(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use espalier_model::{BlockPool, DraftFolder, DraftModel, LoadOptions, Team, Weights, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
@@ -16,6 +16,7 @@ use espalier_service_kit::{Bound, Bytes, Deadline, Role, outgoing};
 use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
@@ -114,9 +115,10 @@ impl Drafter {
         let predictors = Predictors::open(config, &model)?;
         let mut work = Workspace::of_team(team);
         // How many layers a drafter with several exits runs, its levels will tell; these run them all.
-        let levels = model.decoder().measure_passes(&mut work)?;
+        let measure = || model.decoder().measure_passes(&mut work);
+        let levels = config.workplace.costs().map_or_else(measure, Ok)?;
         let memory = Memory::new(&model, config)?;
-        let engine = Engine::start(model.clone(), work).map_err(DrafterError::Thread)?;
+        let engine = Engine::start(model.clone(), work, config.workplace).map_err(DrafterError::Thread)?;
         let slots = Slots::new(config.sequences_max.get(), TargetShares::new(&config.shares));
         Ok(Self(Arc::new(Inner {
             card,

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{Fault, FaultKind, Party, VerifierCard, pb};
 use espalier_service_kit::{Deadline, Dialer, outgoing};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request};

@@ -20,6 +20,7 @@ use crate::locks::LockArgs;
 use crate::profiles::{Profiles, ProfilesError};
 use crate::renderer::Renderer;
 use crate::resolver::Resolver;
+use crate::surroundings::Surroundings;
 use crate::usual::{DRAWN_POLICY, Usual};
 
 /// The most verifiers, and the most drafters, that a gateway may be given or find.
@@ -158,7 +159,7 @@ pub enum ConfigFault {
 pub struct Config {
     pub(crate) verifiers: Vec<Location>,
     pub(crate) drafters: Vec<Location>,
-    pub(crate) resolver: Resolver,
+    pub(crate) surroundings: Surroundings,
     pub(crate) usual: Usual,
     pub(crate) limits: Limits,
     /// How long an answer may stand still because nobody reads it.
@@ -215,7 +216,7 @@ impl Config {
             Some(Self {
                 verifiers,
                 drafters,
-                resolver: Resolver::system(),
+                surroundings: Surroundings::default(),
                 usual: usual?.with_caps(caps?),
                 limits,
                 unread_max,
@@ -231,9 +232,17 @@ impl Config {
     /// # Errors
     /// Addresses that are none, no verifier, or too many.
     pub fn new(verifiers: &[String], drafters: &[String]) -> Result<Self, ConfigError> {
+        Self::over(&Dialer::default(), verifiers, drafters)
+    }
+
+    /// The same for services that are connected to in another way.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn over(dialer: &Dialer, verifiers: &[String], drafters: &[String]) -> Result<Self, ConfigError> {
         let mut faults = Faults::none();
-        let verifiers = self::verifiers(verifiers, &Dialer::default(), &mut faults);
-        let drafters = self::drafters(drafters, &Dialer::default(), &mut faults);
+        let verifiers = self::verifiers(verifiers, dialer, &mut faults);
+        let drafters = self::drafters(drafters, dialer, &mut faults);
         let usual = faults.sift(Usual::new(Self::POLICY, Profiles::default()));
         let limits = Limits {
             running: Self::REQUESTS_MAX,
@@ -241,15 +250,30 @@ impl Config {
             each: usize::MAX,
             weights: ClientWeights::default(),
         };
-        let (resolver, unread_max) = (Resolver::system(), Self::UNREAD_MAX);
-        faults.finish(|| Some(Self { verifiers, drafters, resolver, usual: usual?, limits, unread_max, keys: None }))
+        faults.finish(|| {
+            Some(Self {
+                verifiers,
+                drafters,
+                surroundings: Surroundings::default(),
+                usual: usual?,
+                limits,
+                unread_max: Self::UNREAD_MAX,
+                keys: None,
+            })
+        })
     }
 
     /// The same with another way to look names up.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Resolver) -> Self {
-        self.resolver = resolver;
+        self.surroundings.resolver = resolver;
         self
+    }
+
+    /// The same elsewhere than on this machine as it is.
+    #[must_use]
+    pub fn with_surroundings(self, surroundings: Surroundings) -> Self {
+        Self { surroundings, ..self }
     }
 
     /// The same with so many requests served at once, and so many that wait.

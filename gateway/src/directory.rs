@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use crate::config::Config;
 use crate::peers::{Held, Peer, Standing, TargetInfo};
 use crate::pool::Pool;
+use crate::surroundings::Surroundings;
 
 /// Bytes that a request may have beside prompt and answer: names, stop strings, biases, a policy.
 const REQUEST_BYTES_BESIDE: usize = 256 << 10;
@@ -17,14 +18,21 @@ const REQUEST_BYTES_BESIDE: usize = 256 << 10;
 pub(crate) struct Directory {
     verifiers: Arc<Pool<TargetInfo>>,
     drafters: Arc<Pool<DrafterCard>>,
+    surroundings: Surroundings,
 }
 
 impl Directory {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            verifiers: Arc::new(Pool::new(&config.verifiers, &config.resolver)),
-            drafters: Arc::new(Pool::new(&config.drafters, &config.resolver)),
+            verifiers: Arc::new(Pool::new(&config.verifiers, &config.surroundings)),
+            drafters: Arc::new(Pool::new(&config.drafters, &config.surroundings)),
+            surroundings: config.surroundings.clone(),
         }
+    }
+
+    /// What the gateway has from where it runs.
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
     /// Finds and asks every service once.

@@ -1,16 +1,15 @@
 //! One request from its first round to its last token, whatever fails on the way.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use espalier_proto::{Begun, Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, Start};
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
 use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Token};
+use tokio::time::Instant;
 
 use crate::directory::Directory;
 use crate::drafting::Drafting;
-use crate::health::jittered;
 use crate::peers::{Held, Peer, Standing, TargetInfo};
 use crate::rounds::Rounds;
 use crate::route::{Offers, Progress, Route, Turn, is_refusal};
@@ -111,7 +110,7 @@ impl Generation {
             let progress = self.progress();
             let detour = self.route.after(&fault, progress, Instant::now()).ok_or_else(|| fault.clone())?;
             tracing::warn!(sequence = %self.request.sequence.id, %fault, "a sequence is opened again elsewhere");
-            tokio::time::sleep(jittered(detour.pause)).await;
+            tokio::time::sleep(self.directory.surroundings().chance.jittered(detour.pause)).await;
             self.turn(detour.turn);
         }
     }

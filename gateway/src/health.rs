@@ -1,12 +1,12 @@
 //! How services are kept an eye on.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use crate::peers::{Card, Peer};
+use crate::surroundings::Surroundings;
 
 /// How often a service that answers is asked whether it is there, and what it is.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -15,27 +15,9 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Asks a peer again and again what it is, until it leaves.
-pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>) {
+pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>, surroundings: Surroundings) {
     while !peer.has_left() {
-        let pause = if peer.refresh().await { REFRESH_INTERVAL } else { RETRY_INTERVAL };
-        sleep(jittered(pause)).await;
-    }
-}
-
-/// Between nine and eleven tenths of a pause, so that many who wait do not come all at once.
-pub(crate) fn jittered(pause: Duration) -> Duration {
-    let thousandth = RandomState::new().build_hasher().finish() % 200;
-    pause * (900 + thousandth as u32) / 1000
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_varies_by_a_tenth() {
-        let pauses: Vec<u128> = (0..200).map(|_| jittered(Duration::from_secs(1)).as_millis()).collect();
-        assert!(pauses.iter().all(|pause| (900..1100).contains(pause)), "{pauses:?}");
-        assert!(pauses.iter().any(|pause| *pause != pauses[0]));
+        let pause = if peer.refresh(surroundings.workplace).await { REFRESH_INTERVAL } else { RETRY_INTERVAL };
+        sleep(surroundings.chance.jittered(pause)).await;
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
-use espalier_service_kit::{Deadline, is_serving, outgoing};
+use espalier_service_kit::{Deadline, Workplace, is_serving, outgoing};
 use espalier_text::{Parts, Tokenizer};
 use parking_lot::RwLock;
 use tokio::time::timeout;
@@ -33,8 +33,12 @@ pub(crate) trait Card: Send + Sync + Sized + 'static {
     /// Who is at fault when it cannot be had.
     const PARTY: Party;
 
-    /// Asks a service what it is; `known` is what it said before.
-    fn ask(channel: Channel, known: Option<Arc<Self>>) -> impl Future<Output = Result<Arc<Self>, Fault>> + Send;
+    /// Asks a service what it is; `known` is what it said before, and what takes a while is done at `workplace`.
+    fn ask(
+        channel: Channel,
+        known: Option<Arc<Self>>,
+        workplace: Workplace,
+    ) -> impl Future<Output = Result<Arc<Self>, Fault>> + Send;
 
     /// Sequences that the service runs at once, if it says so.
     fn slots(&self) -> Option<NonZeroUsize>;
@@ -133,13 +137,13 @@ impl<T: Card> Peer<T> {
     }
 
     /// Asks the service whether it takes sequences, and what it is; whether it answered.
-    pub(crate) async fn refresh(&self) -> bool {
+    pub(crate) async fn refresh(&self, workplace: Workplace) -> bool {
         let health = async {
             let serving = is_serving(self.channel(), outgoing(Some(Deadline::after(DESCRIBE_MAX)))).await;
             serving.map_err(|status| Fault::from_status(T::PARTY, &status))
         };
         let health = answered_within(DESCRIBE_MAX, T::PARTY, health);
-        let (serving, card) = tokio::join!(health, T::ask(self.channel(), self.card()));
+        let (serving, card) = tokio::join!(health, T::ask(self.channel(), self.card(), workplace));
         match card.and_then(|card| Ok((card, serving?))) {
             Ok((card, serving)) => self.answered(card, if serving { Standing::Up } else { Standing::Draining }),
             Err(fault) => {
@@ -214,7 +218,7 @@ impl Card for TargetInfo {
     const PARTY: Party = Party::Verifier;
 
     /// The tokenizer is fetched unless it is known.
-    async fn ask(channel: Channel, known: Option<Arc<Self>>) -> Result<Arc<Self>, Fault> {
+    async fn ask(channel: Channel, known: Option<Arc<Self>>, workplace: Workplace) -> Result<Arc<Self>, Fault> {
         let card = answered_within(DESCRIBE_MAX, Self::PARTY, describe_verifier(channel.clone())).await?;
         match known {
             Some(known) if known.card == card => Ok(known),
@@ -222,9 +226,8 @@ impl Card for TargetInfo {
                 Ok(Arc::new(Self { card, tokenizer: known.tokenizer.clone() }))
             }
             _ => {
-                let tokenizer =
-                    build_tokenizer(answered_within(TOKENIZER_MAX, Self::PARTY, fetch_tokenizer(channel)).await?)
-                        .await?;
+                let files = answered_within(TOKENIZER_MAX, Self::PARTY, fetch_tokenizer(channel)).await?;
+                let tokenizer = build_tokenizer(files, workplace).await?;
                 Ok(Arc::new(Self { card, tokenizer }))
             }
         }
@@ -238,7 +241,7 @@ impl Card for TargetInfo {
 impl Card for DrafterCard {
     const PARTY: Party = Party::Drafter;
 
-    async fn ask(channel: Channel, _: Option<Arc<Self>>) -> Result<Arc<Self>, Fault> {
+    async fn ask(channel: Channel, _: Option<Arc<Self>>, _: Workplace) -> Result<Arc<Self>, Fault> {
         Ok(Arc::new(answered_within(DESCRIBE_MAX, Self::PARTY, describe_drafter(channel)).await?))
     }
 
@@ -282,11 +285,11 @@ async fn answered_within<T>(
     timeout(limit, answer).await.map_err(late)?
 }
 
-/// Large tokenizers take a while to build, so a thread for such work does it.
-async fn build_tokenizer(files: TokenizerFiles) -> Result<Tokenizer, Fault> {
+/// Large tokenizers take a while to build.
+async fn build_tokenizer(files: TokenizerFiles, workplace: Workplace) -> Result<Tokenizer, Fault> {
     let parts = Parts { tokenizer: files.tokenizer, config: files.config, chat_template: files.chat_template };
-    let built = tokio::task::spawn_blocking(move || Tokenizer::from_parts(parts)).await;
-    let built = built.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))?;
+    let panicked = || Fault::new(Party::Verifier, FaultKind::Internal, "the target's tokenizer could not be made");
+    let built = workplace.compute(|| Tokenizer::from_parts(parts)).await.ok_or_else(panicked)?;
     built.map_err(|error| broken(Party::Verifier, error))
 }
 

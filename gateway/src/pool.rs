@@ -14,14 +14,14 @@ use tokio::time::sleep;
 use crate::address::{Address, Location, ServiceName};
 use crate::balance::{Candidate, choose};
 use crate::config::PEERS_MAX;
-use crate::health::{jittered, keep_asking};
+use crate::health::keep_asking;
 use crate::peers::{Card, Held, Peer, Standing};
-use crate::resolver::Resolver;
+use crate::surroundings::Surroundings;
 
 /// Verifiers, or drafters.
 #[derive(Debug)]
 pub(crate) struct Pool<T> {
-    resolver: Resolver,
+    surroundings: Surroundings,
     names: Vec<Name>,
     members: RwLock<Vec<Member<T>>>,
     /// Choices made so far. Held while one is made, so that each sees what those before it took.
@@ -50,7 +50,7 @@ impl Name {
 }
 
 impl<T: Card> Pool<T> {
-    pub(crate) fn new(locations: &[Location], resolver: &Resolver) -> Self {
+    pub(crate) fn new(locations: &[Location], surroundings: &Surroundings) -> Self {
         let (mut names, mut members) = (Vec::new(), Vec::new());
         for location in locations {
             match location.clone() {
@@ -58,25 +58,25 @@ impl<T: Card> Pool<T> {
                 Location::Named(service) => names.push(Name::new(service)),
             }
         }
-        Self { resolver: resolver.clone(), names, members: RwLock::new(members), turn: Mutex::new(0) }
+        Self { surroundings: surroundings.clone(), names, members: RwLock::new(members), turn: Mutex::new(0) }
     }
 
     /// Looks up every name and asks every service once.
     pub(crate) async fn refresh(&self) {
         self.resolve().await;
-        join_all(self.peers().iter().map(|peer| peer.refresh())).await;
+        join_all(self.peers().iter().map(|peer| peer.refresh(self.surroundings.workplace))).await;
     }
 
     /// Goes on asking, each service on its own, and looking names up, until the future is dropped.
     pub(crate) async fn watch(&self) {
         let mut asking = JoinSet::new();
         for peer in self.peers() {
-            asking.spawn(keep_asking(peer));
+            asking.spawn(keep_asking(peer, self.surroundings.clone()));
         }
         loop {
-            sleep(jittered(self.resolver.interval)).await;
+            sleep(self.surroundings.chance.jittered(self.surroundings.resolver.interval)).await;
             for peer in self.resolve().await {
-                asking.spawn(keep_asking(peer));
+                asking.spawn(keep_asking(peer, self.surroundings.clone()));
             }
             while asking.try_join_next().is_some() {}
         }
@@ -113,7 +113,7 @@ impl<T: Card> Pool<T> {
 
     /// Looks up every name; those who joined.
     async fn resolve(&self) -> Vec<Arc<Peer<T>>> {
-        let found = join_all(self.names.iter().map(|name| self.resolver.resolve(&name.service))).await;
+        let found = join_all(self.names.iter().map(|name| self.surroundings.resolver.resolve(&name.service))).await;
         let found = self.names.iter().enumerate().zip(found);
         found.flat_map(|((index, name), found)| self.apply(index, name, found)).collect()
     }
@@ -180,6 +180,7 @@ mod tests {
     use espalier_service_kit::Dialer;
 
     use super::*;
+    use crate::resolver::Resolver;
 
     fn address(last: usize) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::from(0x0a00_0000 + last as u32), 50053))
@@ -196,7 +197,7 @@ mod tests {
             let found = answer.lock().clone().map(|found| found.into_iter().map(address).collect());
             async { found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)) }
         });
-        Pool::new(&locations, &resolver)
+        Pool::new(&locations, &Surroundings { resolver, ..Surroundings::default() })
     }
 
     fn urls(pool: &Pool<DrafterCard>) -> Vec<String> {
@@ -234,7 +235,7 @@ mod tests {
         *answer.lock() = Some(vec![2]);
         pool.resolve().await;
         // Ends, because the peer has left.
-        keep_asking(first).await;
+        keep_asking(first, Surroundings::default()).await;
     }
 
     #[tokio::test]

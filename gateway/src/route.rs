@@ -1,8 +1,9 @@
 //! What to do when a sequence has lost the service that ran it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use espalier_proto::{Fault, FaultKind, Party};
+use tokio::time::Instant;
 
 /// How long a sequence is opened again without coming any further.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -1,7 +1,6 @@
 //! The `Generation` service.
 
 use std::future::Future;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -11,7 +10,7 @@ use espalier_proto::pb::generation_server::{Generation as GenerationRpc, Generat
 use espalier_proto::{
     FILE_DESCRIPTOR_SET, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb,
 };
-use espalier_service_kit::{Bound, Deadline, ServeError};
+use espalier_service_kit::{Bound, CallerAddress, Deadline, ServeError};
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
@@ -19,6 +18,7 @@ use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
 use crate::admission::{Claim, Client, Door, Occupancy, Slot};
+use crate::chance::Chance;
 use crate::config::Config;
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
@@ -169,7 +169,10 @@ impl Gateway {
         let door = &self.0.door;
         match holder {
             Some(holder) => Ok(holder.claim(door.client_requests_max())),
-            None => Ok(door.claim(Client::of(request.metadata(), request.remote_addr())?)),
+            None => {
+                let address = request.extensions().get::<CallerAddress>().map(|&CallerAddress(address)| address);
+                Ok(door.claim(Client::of(request.metadata(), address)?))
+            }
         }
     }
 
@@ -182,17 +185,19 @@ impl Gateway {
         session: Option<Session>,
     ) -> Result<(Slot, ValidRequest), GatewayError> {
         let inner = Arc::clone(&self.0);
+        let workplace = inner.directory.surroundings().workplace;
         // Nobody closes it. Who goes away while it waits here has cost nothing.
         let turn = Arc::clone(&inner.tokenizing).acquire_owned().await;
         let validate = move || {
             let _turn = turn;
-            let request = with_seed(GenerationRequest::try_from(wire)?);
-            let id = SequenceId::from((u128::from(random()) << 64) | u128::from(random()));
+            let chance = &inner.directory.surroundings().chance;
+            let request = with_seed(GenerationRequest::try_from(wire)?, chance);
+            let id = SequenceId::from((u128::from(chance.number()) << 64) | u128::from(chance.number()));
             let valid = ValidRequest::new(request, id, session, &inner.directory, &inner.usual)?;
             Ok::<_, RequestError>((slot, valid))
         };
-        let validated = tokio::task::spawn_blocking(validate).await;
-        Ok(validated.map_err(|error| Fault::new(Party::Gateway, FaultKind::Internal, error))??)
+        let panicked = || Fault::new(Party::Gateway, FaultKind::Internal, "the request could not be validated");
+        Ok(workplace.compute(validate).await.ok_or_else(panicked)??)
     }
 }
 
@@ -287,14 +292,9 @@ fn given_up(unread_max: Duration) -> Fault {
 }
 
 /// Draws a seed where the client has chosen none and one is needed.
-fn with_seed(request: GenerationRequest) -> GenerationRequest {
+fn with_seed(request: GenerationRequest, chance: &Chance) -> GenerationRequest {
     if request.seeded || request.sampling.is_greedy() {
         return request;
     }
-    GenerationRequest { sampling: request.sampling.with_seed(random()), ..request }
-}
-
-/// A number that nobody can foresee.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+    GenerationRequest { sampling: request.sampling.with_seed(chance.number()), ..request }
 }

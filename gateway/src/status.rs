@@ -1,7 +1,7 @@
 //! What the gateway tells of its work, and of the services behind it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
@@ -14,6 +14,7 @@ use espalier_speculation::FinishReason;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio::time::timeout;
 
 use crate::admission::{Door, Occupancy};

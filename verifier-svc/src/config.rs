@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
-use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs};
+use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs, Workplace};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
 
@@ -115,6 +115,8 @@ pub struct Config {
     pub(crate) device: DeviceKind,
     /// How many of them share it.
     pub(crate) ranks: TensorParallel,
+    /// Where the engine takes its turns.
+    pub(crate) workplace: Workplace,
 }
 
 impl Config {
@@ -146,6 +148,7 @@ impl Config {
                 compute: compute?,
                 device: args.device,
                 ranks: args.tensor_parallel,
+                workplace: Workplace::default(),
             })
         })
     }
@@ -170,6 +173,7 @@ impl Config {
                 compute: Compute::default(),
                 device: DeviceKind::default(),
                 ranks: TensorParallel::default(),
+                workplace: Workplace::default(),
             })
         })
     }
@@ -191,6 +195,12 @@ impl Config {
     #[must_use]
     pub fn with_kv_memory(self, budget: Option<MemoryBudget>) -> Self {
         Self { kv_memory: budget, ..self }
+    }
+
+    /// The same with an engine that takes its turns elsewhere.
+    #[must_use]
+    pub fn with_workplace(self, workplace: Workplace) -> Self {
+        Self { workplace, ..self }
     }
 
     /// The same with matrices multiplied in another arithmetic.

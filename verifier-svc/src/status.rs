@@ -1,10 +1,9 @@
 //! What the verifier tells of its work.
 
-use std::time::Instant;
-
 use espalier_model::BlockPool;
 use espalier_proto::{KvMemory, Process, VerifierStatus};
 use espalier_service_kit::Bytes;
+use tokio::time::Instant;
 
 use crate::engine::Engine;
 

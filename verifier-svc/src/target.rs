@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Team, Workspace, fingerprint};
 use espalier_proto::{
@@ -12,6 +11,7 @@ use espalier_service_kit::{Bytes, FreeMemoryUnknown, MemoryBudget};
 use espalier_speculation::Curve;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
+use tokio::time::Instant;
 
 use crate::config::Config;
 use crate::counts::Counts;
@@ -78,7 +78,8 @@ impl Target {
         let options = LoadOptions { arithmetic, device, ranks, ..LoadOptions::default() };
         let decoder = Decoder::load_with_progress(&checkpoint, &options, progress)?;
         let mut work = Workspace::of_team(team);
-        let measured = decoder.measure_passes(&mut work)?;
+        let workplace = config.workplace;
+        let measured = workplace.costs().map_or_else(|| decoder.measure_passes(&mut work), Ok)?;
         let card = VerifierCard {
             name: config.name.clone(),
             vocabulary: Vocabulary { size: vocab, fingerprint: tokenizer.fingerprint().to_owned() },
@@ -101,7 +102,7 @@ impl Target {
         let (decoder, counts) = (Arc::new(decoder), Counts::default());
         let points = measured.into_iter().map(|(rows, time)| (rows, time.as_secs_f64() * 1e3));
         let costs = Curve::through(points).unwrap_or(Curve::line(0.0, 1.0));
-        let model = Loaded { decoder, work, costs, blocks: blocks.clone(), tree_nodes_max, counts };
+        let model = Loaded { decoder, work, costs, blocks: blocks.clone(), tree_nodes_max, counts, workplace };
         let engine = Engine::start(model, config.sequences_max).map_err(LoadError::Thread)?;
         Ok(Self { card, files, engine, blocks, started: Instant::now() })
     }

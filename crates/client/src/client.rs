@@ -1,6 +1,6 @@
 //! A connection to a gateway.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use espalier_proto::pb::generation_client::GenerationClient;
 use espalier_proto::{
@@ -8,6 +8,7 @@ use espalier_proto::{
     GenerationRequest, Party, SystemStatus, TargetCard, pb,
 };
 use espalier_service_kit::{Deadline, Dialer, outgoing};
+use tokio::time::Instant;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Extensions, Request, Status};

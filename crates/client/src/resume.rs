@@ -1,8 +1,9 @@
 //! What of an answer has come, and when the rest is asked for after its stream broke.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use espalier_proto::{Completion, FaultKind, GeneratedToken, GenerationRequest};
+use tokio::time::Instant;
 
 use crate::answer::Answer;
 use crate::error::ClientError;

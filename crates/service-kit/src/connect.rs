@@ -1,17 +1,18 @@
 //! Channels to other services.
 
+use std::future::Future;
+use std::io;
 use std::time::Duration;
 
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
-use tokio::net::TcpStream;
 use tokio_util::either::Either;
 use tonic::transport::{Channel, Endpoint, Uri};
-use tower::{BoxError, ServiceExt, service_fn};
+use tower::service_fn;
 
 use crate::coalesce::Coalesced;
 use crate::tls::{ClientTls, Encrypted, Role};
+use crate::wire::{Duplex, Opener, Wire};
 
 /// A connection that cannot be made within this time counts as refused.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -52,21 +53,38 @@ pub enum ConnectError {
 }
 
 /// How servers are connected to: in the clear, or under TLS and in no other way.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Dialer {
+    opener: Opener,
     tls: Option<ClientTls>,
 }
 
+/// In the clear, over TCP.
+impl Default for Dialer {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
 impl Dialer {
-    /// Under TLS where there is some.
+    /// Over TCP, under TLS where there is some.
     pub fn new(tls: Option<ClientTls>) -> Self {
-        Self { tls }
+        Self { opener: Opener::tcp(CONNECT_TIMEOUT), tls }
+    }
+
+    /// In the clear, over what `open` makes for a host and a port: a network that is none, such as a simulated one.
+    pub fn over<F, D>(open: impl Fn(String, u16) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = io::Result<D>> + Send + 'static,
+        D: Duplex + 'static,
+    {
+        Self { opener: Opener::new(open), tls: None }
     }
 
     /// The same for services of one kind, which TLS makes sure of.
     #[must_use]
     pub fn to(&self, role: Role) -> Self {
-        Self { tls: self.tls.as_ref().map(|tls| tls.expecting(role)) }
+        Self { opener: self.opener.clone(), tls: self.tls.as_ref().map(|tls| tls.expecting(role)) }
     }
 
     /// What addresses begin with.
@@ -91,33 +109,29 @@ impl Dialer {
             (Some("https"), Some(_)) => return Err(ConnectError::NoCertificates { address }),
             _ => return Err(ConnectError::Address { address, scheme }),
         }
-        let mut tcp = HttpConnector::new();
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        tcp.enforce_http(false);
-        let tls = self.tls.clone();
+        let dialer = self.clone();
         Ok(endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
             .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
             .keep_alive_while_idle(true)
             .buffer_size(CHANNEL_QUEUE_MAX)
-            .connect_with_connector_lazy(service_fn(move |uri| connect(tcp.clone(), tls.clone(), uri))))
+            .connect_with_connector_lazy(service_fn(move |uri| dialer.clone().connect(uri))))
+    }
+
+    async fn connect(self, uri: Uri) -> io::Result<Connection> {
+        let host = uri.host().unwrap_or_default().to_owned();
+        let wire = self.opener.open(uri).await?;
+        let stream = match self.tls {
+            None => Either::Left(wire),
+            Some(tls) => Either::Right(tls.connect(&host, wire).await?),
+        };
+        Ok(TokioIo::new(Coalesced::new(stream)))
     }
 }
 
 /// A connection in which small writes leave together, before they are encrypted.
-type Connection = TokioIo<Coalesced<Either<TcpStream, Encrypted>>>;
-
-async fn connect(tcp: HttpConnector, tls: Option<ClientTls>, uri: Uri) -> Result<Connection, BoxError> {
-    let host = uri.host().unwrap_or_default().to_owned();
-    let stream = tcp.oneshot(uri).await?.into_inner();
-    let stream = match tls {
-        None => Either::Left(stream),
-        Some(tls) => Either::Right(tls.connect(&host, stream).await?),
-    };
-    Ok(TokioIo::new(Coalesced::new(stream)))
-}
+type Connection = TokioIo<Coalesced<Either<Wire, Encrypted>>>;
 
 /// A channel in the clear, as [`Dialer::channel`] makes it.
 ///

@@ -1,6 +1,8 @@
 //! The connections that a server takes: so many at once, and none that has nothing to say.
 
+use std::fmt;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -8,15 +10,15 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
 use crate::tls::ServerTls;
+use crate::wire::{Arrivals, Taken, Wire};
 
 /// Connections at once, where the system allows as many files.
 const CONNECTIONS_MAX: usize = 8192;
@@ -46,54 +48,35 @@ impl Bounds {
     }
 }
 
-/// The connections of a listener; with certificates those whose handshake is done, while others have theirs.
+/// The connections that arrive; with certificates those whose handshake is done, while others have theirs.
 pub(crate) fn incoming(
-    listener: TcpListener,
+    arrivals: Arrivals,
     bounds: Bounds,
     tls: Option<ServerTls>,
 ) -> impl Stream<Item = io::Result<Connection>> + Send {
     let places = Arc::new(Semaphore::new(bounds.connections));
-    let accepted = stream::unfold((listener, places), |(listener, places)| async move {
+    let accepted = stream::unfold((arrivals, places), |(mut arrivals, places)| async move {
         // Nobody closes it.
         let place = Arc::clone(&places).acquire_owned().await.ok()?;
-        Some(((accept(&listener).await, place), (listener, places)))
+        Some(((next(&mut arrivals).await?, place), (arrivals, places)))
     });
-    let begun = accepted.map(move |(stream, place)| {
+    let begun = accepted.map(move |(taken, place)| {
         // On a task of its own: signing takes its time, and no other connection's.
-        let began = tokio::spawn(begin(stream, tls.clone()));
+        let began = tokio::spawn(begin(taken, tls.clone()));
         async move {
-            let (stream, admitted) = began.await.ok()??;
+            let begun = began.await.ok()??;
             let first_word = Some(Box::pin(sleep(bounds.first_word)));
-            Some(Ok(Connection { stream, admitted, first_word, _place: place }))
+            Some(Ok(Connection { begun, first_word, _place: place }))
         }
     });
     begun.buffer_unordered(bounds.connections).filter_map(std::future::ready)
 }
 
-/// A connection that can be used, and whether who has opened it is answered.
-async fn begin(stream: TcpStream, tls: Option<ServerTls>) -> Option<(Encrypted, bool)> {
-    let Some(tls) = tls else { return Some((Either::Left(stream), true)) };
-    match tls.accept(stream).await {
-        Ok((stream, admitted)) => Some((Either::Right(stream), admitted)),
-        Err(error) => {
-            tracing::debug!(%error, "a handshake failed");
-            None
-        }
-    }
-}
-
-/// A connection, encrypted where there are certificates.
-type Encrypted = Either<TcpStream, TlsStream<TcpStream>>;
-
 /// The next connection that can be had.
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn next(arrivals: &mut Arrivals) -> Option<Taken> {
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                // Without it messages are only later.
-                let _ = stream.set_nodelay(true);
-                return stream;
-            }
+        match arrivals.next().await? {
+            Ok(taken) => return Some(taken),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
                 sleep(PAUSE).await;
@@ -102,20 +85,44 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
+/// A connection that can be used.
+struct Begun {
+    /// Encrypted where there are certificates.
+    stream: Either<Wire, TlsStream<Wire>>,
+    caller: Caller,
+}
+
+/// Has the handshake, where there is one.
+async fn begin(Taken { wire, caller: address }: Taken, tls: Option<ServerTls>) -> Option<Begun> {
+    let Some(tls) = tls else {
+        return Some(Begun { stream: Either::Left(wire), caller: Caller { address, admitted: true } });
+    };
+    match tls.accept(wire).await {
+        Ok((stream, admitted)) => Some(Begun { stream: Either::Right(stream), caller: Caller { address, admitted } }),
+        Err(error) => {
+            tracing::debug!(%error, "a handshake failed");
+            None
+        }
+    }
+}
+
 /// A connection, and its place among those that there may be.
-#[derive(Debug)]
 pub(crate) struct Connection {
-    stream: Encrypted,
-    /// Whether who has opened it is answered.
-    admitted: bool,
+    begun: Begun,
     /// When it is closed unless it has said something; none once it has.
     first_word: Option<Pin<Box<Sleep>>>,
     _place: OwnedSemaphorePermit,
 }
 
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("caller", &self.begun.caller).finish_non_exhaustive()
+    }
+}
+
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, into) {
+        if let Poll::Ready(read) = Pin::new(&mut self.begun.stream).poll_read(cx, into) {
             self.first_word = None;
             return Poll::Ready(read);
         }
@@ -127,7 +134,7 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        Pin::new(&mut self.begun.stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -135,31 +142,36 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        Pin::new(&mut self.begun.stream).poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.begun.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        Pin::new(&mut self.begun.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        Pin::new(&mut self.begun.stream).poll_shutdown(cx)
     }
 }
+
+/// The address that a call comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallerAddress(pub SocketAddr);
 
 /// Who has opened a connection, for each of its calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    address: TcpConnectInfo,
+    address: SocketAddr,
+    /// Whether it is answered.
     admitted: bool,
 }
 
 impl Caller {
-    /// Lets those calls in whose connection is answered.
+    /// Lets those calls in whose connection is answered, with the [`CallerAddress`] that they come from.
     pub(crate) fn admit(mut request: Request<()>) -> Result<Request<()>, Status> {
         let Some(Self { address, admitted }) = request.extensions_mut().remove::<Self>() else {
             return Err(Status::internal("it is not known who calls"));
@@ -169,7 +181,7 @@ impl Caller {
                 "this service does not answer those whose certificate has your name",
             ));
         }
-        request.extensions_mut().insert(address);
+        request.extensions_mut().insert(CallerAddress(address));
         Ok(request)
     }
 }
@@ -178,11 +190,7 @@ impl Connected for Connection {
     type ConnectInfo = Caller;
 
     fn connect_info(&self) -> Caller {
-        let stream = match &self.stream {
-            Either::Left(stream) => stream,
-            Either::Right(stream) => stream.get_ref().0,
-        };
-        Caller { address: stream.connect_info(), admitted: self.admitted }
+        self.begun.caller.clone()
     }
 }
 
@@ -194,15 +202,17 @@ mod tests {
 
     use futures::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::wire::tcp_arrivals;
 
     const BOUNDS: Bounds = Bounds { connections: 2, first_word: Duration::from_millis(50) };
 
     async fn listening() -> (impl Stream<Item = io::Result<Connection>>, impl AsyncFn() -> TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        (incoming(listener, BOUNDS, None), async move || TcpStream::connect(address).await.unwrap())
+        (incoming(tcp_arrivals(listener), BOUNDS, None), async move || TcpStream::connect(address).await.unwrap())
     }
 
     #[tokio::test]

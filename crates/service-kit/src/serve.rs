@@ -1,13 +1,14 @@
 //! A server from its listener to its end.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use http::{Request, Response};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -25,6 +26,7 @@ use crate::deadline_layer::DeadlineLayer;
 use crate::incoming::{Bounds, Caller, incoming};
 use crate::propagation::rpc_span;
 use crate::tls::ServerTls;
+use crate::wire::{Arrivals, Duplex, Taken, tcp_arrivals};
 
 /// Calls that one connection may have open.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
@@ -122,19 +124,38 @@ pub async fn bind(address: SocketAddr) -> Result<Bound, ServeError> {
     };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    Ok(Bound { listener, address, drain: Drain::default(), tls: None })
+    Ok(Bound { arrivals: tcp_arrivals(listener), address, drain: Drain::default(), tls: None })
 }
 
 /// An address that is held but not served yet: clients connect and wait.
-#[derive(Debug)]
 pub struct Bound {
-    listener: TcpListener,
+    arrivals: Arrivals,
     address: SocketAddr,
     drain: Drain,
     tls: Option<ServerTls>,
 }
 
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bound").field("address", &self.address).field("drain", &self.drain).finish_non_exhaustive()
+    }
+}
+
 impl Bound {
+    /// An address whose connections come from elsewhere, each with who has opened it: of a network that is none, such as a
+    /// simulated one.
+    pub fn over<D>(
+        address: SocketAddr,
+        connections: impl Stream<Item = io::Result<(D, SocketAddr)>> + Send + 'static,
+    ) -> Self
+    where
+        D: Duplex + 'static,
+    {
+        let taken = |(stream, caller)| Taken { wire: Box::new(stream), caller };
+        let arrivals = connections.map(move |connection| connection.map(taken)).boxed();
+        Self { arrivals, address, drain: Drain::default(), tls: None }
+    }
+
     /// The address, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -209,7 +230,7 @@ impl Bound {
 
     async fn run(self, routes: Routes, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), ServeError> {
         let address = self.address;
-        let incoming = incoming(self.listener, Bounds::of_system(), self.tls);
+        let incoming = incoming(self.arrivals, Bounds::of_system(), self.tls);
         let incoming = incoming.map(|accepted| accepted.map(Coalesced::new));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)

@@ -14,6 +14,7 @@ use espalier_model::{
 };
 use espalier_proto::{HiddenStates, Outcome, SequenceId, SequenceSpec};
 use espalier_round::Proposed;
+use espalier_service_kit::Workplace;
 use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Token, parse_policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -133,7 +134,7 @@ impl Bench {
         let exits = Exits::new(&model, &config, vocab).unwrap();
         let model = Arc::new(model);
         let memory = Memory::new(&model, &config).unwrap();
-        let engine = Engine::start(model.clone(), Workspace::new(1)).unwrap();
+        let engine = Engine::start(model.clone(), Workspace::new(1), Workplace::default()).unwrap();
         let slot = Slots::new(1, TargetShares::default()).admit("qwen3").unwrap();
         Self { model, exits, memory, sequence: engine.sequence(slot) }
     }

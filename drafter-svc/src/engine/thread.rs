@@ -1,17 +1,17 @@
-//! The thread that owns the draft model.
+//! The turns of who owns the draft model.
 //!
 //! Every turn it takes the requests that wait, runs one level of as many of them as a pass takes, and sends home those that
 //! are grown. A request whose caller is gone is dropped before compute is spent on it.
 
 use std::sync::{Arc, OnceLock};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use espalier_model::{Asked, AtExit, DraftModel, ModelError, Output, Segment, States, Workspace};
 use espalier_proto::{PassCounters, RoundCounts};
 use espalier_round::Proposed;
-use espalier_service_kit::{Gauge, Pulse};
+use espalier_service_kit::{Gauge, Pulse, Workplace};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::drafting::Drafting;
 use super::share::{Ask, RowShares};
@@ -54,7 +54,7 @@ pub(crate) struct SequenceHandle {
 
 impl Engine {
     /// Starts the thread.
-    pub(crate) fn start(model: Arc<DraftModel>, work: Workspace) -> std::io::Result<Self> {
+    pub(crate) fn start(model: Arc<DraftModel>, work: Workspace, workplace: Workplace) -> std::io::Result<Self> {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         let counts = Counts::default();
         let passes = Arc::clone(&counts.passes);
@@ -62,14 +62,13 @@ impl Engine {
         let of_thread = Arc::clone(&lost);
         let pulse = Pulse::default();
         let beating = pulse.clone();
-        let body = move || {
+        workplace.start("draft-engine", async move {
             let mut queue = queue;
-            if let Err(fault) = Turns::new(&model, work, passes).run(&mut queue, &beating) {
+            if let Err(fault) = Turns::new(&model, work, passes).run(&mut queue, &beating, workplace).await {
                 // Nobody else writes it, and it is there before the queue is gone.
                 let _ = of_thread.set(fault);
             }
-        };
-        thread::Builder::new().name("draft-engine".to_owned()).spawn(body)?;
+        })?;
         Ok(Self { requests: sender, counts, lost, pulse })
     }
 
@@ -140,10 +139,15 @@ impl<'a> Turns<'a> {
     ///
     /// # Errors
     /// The model cannot be used any more, for the reason given.
-    fn run(mut self, queue: &mut mpsc::Receiver<GrowRequest>, pulse: &Pulse) -> Result<(), String> {
+    async fn run(
+        mut self,
+        queue: &mut mpsc::Receiver<GrowRequest>,
+        pulse: &Pulse,
+        workplace: Workplace,
+    ) -> Result<(), String> {
         loop {
             if self.ready.is_empty() {
-                let Some(request) = queue.blocking_recv() else { return Ok(()) };
+                let Some(request) = queue.recv().await else { return Ok(()) };
                 self.take(request);
             }
             for _ in 0..queue.len() {
@@ -152,7 +156,9 @@ impl<'a> Turns<'a> {
                 }
             }
             let beat = pulse.begin();
-            self.turn();
+            if self.turn() > 0 {
+                workplace.passed().await;
+            }
             drop(beat);
             if let Some(fault) = self.lost.take() {
                 return Err(fault);

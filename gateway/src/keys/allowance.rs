@@ -3,7 +3,9 @@
 //! It has no clock: whoever asks says when.
 
 use std::num::NonZeroU32;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// Parts of one unit in which the level is kept: what flows in during a nanosecond is a whole number of them, so nothing
 /// is lost by rounding, however often somebody asks.

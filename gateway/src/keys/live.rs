@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use espalier_proto::{API_KEY_HEADER, ApiKey};
 use espalier_service_kit::{Followed, Seen, follow};
 use http::HeaderMap;
 use parking_lot::RwLock;
+use tokio::time::Instant;
 
 use super::error::{KeyError, KeysError};
 use super::file::{parse, read};

@@ -1,7 +1,9 @@
 //! What was used of a key's limits, by whoever shows it.
 
 use std::num::NonZeroU32;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::allowance::Allowance;
 use super::file::KeyLimits;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use espalier_proto::KeyHash;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use super::error::KeyError;
 use super::file::Entry;

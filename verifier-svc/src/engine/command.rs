@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use espalier_model::{BlockPool, Decoder, Workspace};
 use espalier_proto::{Credit, Open, Submission, VerifierEvent};
-use espalier_service_kit::Present;
+use espalier_service_kit::{Present, Workplace};
 use espalier_speculation::Curve;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -64,4 +64,6 @@ pub(crate) struct Loaded {
     /// The largest tree that is run, in nodes.
     pub(crate) tree_nodes_max: usize,
     pub(crate) counts: Counts,
+    /// Where it takes its turns.
+    pub(crate) workplace: Workplace,
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use espalier_model::{BlockCounts, Checkpoint, Decoder, LoadOptions, PoolFault, Workspace};
 use espalier_proto::{Credit, NumberedTree, Open, Outcome, SequenceId, SequenceSpec, Submission, Tap, VerifierEvent};
+use espalier_service_kit::Workplace;
 use espalier_speculation::{CandidateTree, Curve, Token, Tree};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -73,6 +74,7 @@ impl Bench {
             blocks,
             tree_nodes_max: TREE,
             counts: Counts::default(),
+            workplace: Workplace::default(),
         };
         Self { sequences: Sequences::new(&loaded), loaded, admission: Admission::new(64), keys: 0 }
     }

@@ -8,7 +8,6 @@ use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -19,12 +18,13 @@ use super::fresh::Fresh;
 use super::paths::TlsFiles;
 use super::role::Role;
 use super::{PROTOCOL, VERSIONS, provider};
+use crate::wire::Wire;
 
 /// How long a server's first word is waited for: it is on its way when the handshake is over.
 const FIRST_WORD_MAX: Duration = Duration::from_millis(500);
 
 /// A connection under TLS.
-pub(crate) type Encrypted = BufReader<TlsStream<TcpStream>>;
+pub(crate) type Encrypted = BufReader<TlsStream<Wire>>;
 
 /// Whom a client trusts, and what it shows of itself; clones share it.
 #[derive(Clone)]
@@ -75,7 +75,7 @@ impl ClientTls {
     }
 
     /// A connection under TLS over one to `host`, whose end has not refused it.
-    pub(crate) async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Encrypted> {
+    pub(crate) async fn connect(&self, host: &str, stream: Wire) -> io::Result<Encrypted> {
         let name = match &self.name {
             Some(name) => name.clone(),
             // An IPv6 address stands in brackets.

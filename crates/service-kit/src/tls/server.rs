@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -18,6 +17,7 @@ use super::fresh::Fresh;
 use super::paths::TlsFiles;
 use super::role::Role;
 use super::{PROTOCOL, VERSIONS, provider};
+use crate::wire::Wire;
 
 /// Who has not shown who he is within this time is let go.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ impl ServerTls {
     }
 
     /// A connection under TLS, and whether who has opened it is one of those that are answered.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, bool)> {
+    pub(crate) async fn accept(&self, stream: Wire) -> io::Result<(TlsStream<Wire>, bool)> {
         let accepting = TlsAcceptor::from(self.config.get()).accept(stream);
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let stream = timeout(HANDSHAKE_MAX, accepting).await.map_err(late)??;

@@ -165,7 +165,7 @@ async fn an_engine_that_lost_its_model_says_why_and_stops() {
     let folders = DraftFolder { dir: &target(), target: None };
     let model = Arc::new(DraftModel::open_with_progress(folders, &on_device, |_, _| {}).unwrap());
     let bench = Bench::new(independent(), None);
-    let engine = Engine::start(model, Workspace::new(1)).unwrap();
+    let engine = Engine::start(model, Workspace::new(1), Workplace::default()).unwrap();
     assert_eq!(engine.fault(), None);
     let slot = Slots::new(1, TargetShares::default()).admit("qwen3").unwrap();
     let mut drafting = bench.sequence_under(POLICY, &text(20));
