@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use espalier_client::{Answer, Client};
 use espalier_proto::GenerationRequest;
-use espalier_speculation::{FinishReason, StopStrings};
-use espalier_tests::{prompts, request, sampling};
+use espalier_speculation::StopStrings;
+use espalier_tests::{Said, prompts, request, sampling};
 
 /// The targets.
 pub(crate) const TARGETS: [&str; 2] = ["small", "medium"];
@@ -24,28 +24,6 @@ pub(crate) struct Question {
     pub(crate) right: Said,
     /// What an answer usually takes.
     pub(crate) usual: Duration,
-}
-
-/// All of an answer that must not differ.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Said {
-    ids: Vec<u32>,
-    text: String,
-    logprobs: Vec<Option<f64>>,
-    reason: FinishReason,
-    stop_string: Option<String>,
-}
-
-impl From<&Answer> for Said {
-    fn from(answer: &Answer) -> Self {
-        Self {
-            ids: answer.ids(),
-            text: answer.text(),
-            logprobs: answer.tokens.iter().map(|token| token.logprob).collect(),
-            reason: answer.completion.reason,
-            stop_string: answer.completion.stop_string.clone(),
-        }
-    }
 }
 
 /// Greedy and seeded, every other with a stop string, all with logprobs; answered by plain decoding.

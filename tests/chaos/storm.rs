@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use espalier_client::{Answer, ClientError};
 use espalier_proto::FaultKind;
 use espalier_speculation::SplitMix64;
+use espalier_tests::Said;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::fault::{Fault, Kind, Standing, choose};
-use crate::questions::{Question, Said};
+use crate::questions::Question;
 use crate::service::Service;
 use crate::system::System;
 use crate::timeline::Timeline;

@@ -11,6 +11,7 @@ mod faults;
 pub mod hostile;
 mod oracle;
 mod processes;
+mod said;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -28,6 +29,7 @@ pub use certificates::Certificates;
 pub use faults::Proxy;
 pub use oracle::Oracle;
 pub use processes::{Process, free, programs, until_known};
+pub use said::Said;
 
 /// A shipped model's folder.
 pub fn model(name: &str) -> PathBuf {

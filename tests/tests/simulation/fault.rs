@@ -1,0 +1,83 @@
+//! What goes wrong, and when.
+
+use std::fmt;
+use std::time::Duration;
+
+use espalier_speculation::SplitMix64;
+
+/// The shortest and the longest time between two faults.
+const EVERY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(1200));
+
+/// The shortest and the longest time that a fault lasts.
+const LASTS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(2500));
+
+/// A service that suffers, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The number of the service.
+    pub(crate) service: usize,
+    pub(crate) kind: Kind,
+    /// When it begins, and when it is over.
+    pub(crate) begins: Duration,
+    pub(crate) ends: Duration,
+}
+
+/// How a service suffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It is killed, and started again.
+    Killed,
+    /// It is stopped, so that what it is sent comes later: as a process that stands still seems to others.
+    Held,
+    /// All that it says and is told is lost.
+    CutOff,
+    /// The same with one other service alone, by its number.
+    CutOffFrom(usize),
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Killed => f.write_str("killed"),
+            Self::Held => f.write_str("held up"),
+            Self::CutOff => f.write_str("cut off"),
+            Self::CutOffFrom(other) => write!(f, "cut off from service {other}"),
+        }
+    }
+}
+
+/// Faults without end, which a seed decides.
+pub(crate) struct Faults {
+    random: SplitMix64,
+    services: usize,
+    next: Duration,
+}
+
+impl Faults {
+    /// Those of so many services, from a time on.
+    pub(crate) fn of(seed: u64, services: usize, from: Duration) -> Self {
+        Self { random: SplitMix64::new(seed), services, next: from }
+    }
+
+    fn between(&mut self, (least, most): (Duration, Duration)) -> Duration {
+        least + (most - least).mul_f64(self.random.next_u64() as f64 / u64::MAX as f64)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.random.next_u64() % limit as u64) as usize
+    }
+}
+
+impl Iterator for Faults {
+    type Item = Fault;
+
+    fn next(&mut self) -> Option<Fault> {
+        let pause = self.between(EVERY);
+        self.next += pause;
+        let service = self.below(self.services);
+        let other = (service + 1 + self.below(self.services - 1)) % self.services;
+        let kind = [Kind::Killed, Kind::Held, Kind::CutOff, Kind::CutOffFrom(other)][self.below(4)];
+        let begins = self.next;
+        Some(Fault { service, kind, begins, ends: begins + self.between(LASTS) })
+    }
+}

@@ -1,0 +1,58 @@
+//! A whole system in simulated time: gateways, drafters and verifiers of the shipped code, with real models, on a network
+//! and a clock that a seed decides.
+//!
+//! Services are killed and started again, stopped, cut off from all others or from one, and messages take as long as the
+//! seed says. Whatever happens, every answer has to be the right one, nothing may panic, and when all is over nothing may
+//! be held any more. `just simulate SEEDS` tries as many seeds as one likes; `SIMULATE_FROM=SEED just simulate 1` repeats
+//! one.
+
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod fault;
+mod panics;
+mod questions;
+mod world;
+
+use std::time::Instant;
+
+use crate::questions::Questions;
+use crate::world::World;
+
+/// Seeds that every run of the tests tries.
+const SEEDS: u64 = 20;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, which is no number")))
+}
+
+#[test]
+fn every_answer_is_right_whatever_fails() {
+    let (first, count) = (number("SIMULATE_FROM").unwrap_or(0), number("SIMULATE_SEEDS").unwrap_or(SEEDS));
+    let (questions, begun) = (Questions::shared(), Instant::now());
+    let mut wrong = Vec::new();
+    for seed in first..first + count {
+        let told = World::of(seed).run(questions);
+        if let Err(why) = &told.all_well {
+            eprintln!("seed {seed}: {why}\n{}", told.story.join("\n"));
+            wrong.push(seed);
+        }
+        if count > SEEDS && (seed - first) % 50 == 49 {
+            eprintln!("{} of {count} seeds in {:.0?}, {} went wrong", seed - first + 1, begun.elapsed(), wrong.len());
+        }
+    }
+    assert!(wrong.is_empty(), "these seeds went wrong: {wrong:?}");
+}
+
+#[test]
+fn a_seed_tells_the_same_story_each_time() {
+    let questions = Questions::shared();
+    for seed in 0..3 {
+        let [once, again] = [(); 2].map(|()| World::of(seed).run(questions).story);
+        assert!(once.len() > 20, "nothing happened: {once:?}");
+        let parted = once.iter().zip(&again).find(|(one, other)| one != other);
+        assert_eq!((parted, once.len()), (None, again.len()), "seed {seed}");
+    }
+}
