@@ -104,6 +104,11 @@ tls-cost *args:
     cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
     cargo run -p espalier-tests --bin espalier-tls-cost -- --programs target/release {{ args }}
 
+# Tries worlds of SEEDS seeds, in which services and networks fail in simulated time, from seed FROM on: a second each.
+simulate seeds="1000" from="0":
+    SIMULATE_SEEDS={{ seeds }} SIMULATE_FROM={{ from }} \
+        cargo test --profile simulation -p espalier-tests --test simulation -- every_answer --nocapture
+
 # Sends malformed messages to every RPC of every service, 100 000 each unless `--count` says otherwise: 10 minutes.
 hostile *args:
     cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway -p espalier-tests \
