@@ -4,21 +4,26 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::peers::{Card, Peer};
 
 /// How often a service that answers is asked whether it is there, and what it is.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pause before a service that does not answer is asked again: requests may be waiting for it.
+/// The pause before a service is asked again that does not answer, or that a sequence has lost: others wait for it.
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Asks a peer again and again what it is, until it leaves.
 pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>) {
     while !peer.has_left() {
-        let pause = if peer.refresh().await { REFRESH_INTERVAL } else { RETRY_INTERVAL };
-        sleep(jittered(pause)).await;
+        let answers = peer.refresh().await;
+        let soonest = Instant::now() + jittered(RETRY_INTERVAL);
+        if answers {
+            // Its time being over is as good.
+            let _ = timeout(jittered(REFRESH_INTERVAL), peer.missed()).await;
+        }
+        sleep_until(soonest).await;
     }
 }
 
