@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use espalier_proto::{DrafterCard, MESSAGE_BYTES_MAX, TargetCard, VerifierCard};
+use espalier_proto::{DrafterCard, Fault, FaultKind, MESSAGE_BYTES_MAX, Party, TargetCard, VerifierCard};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
+use crate::health::RETRY_INTERVAL;
 use crate::peers::{Held, Peer, Standing, TargetInfo};
 use crate::pool::Pool;
 use crate::surroundings::Surroundings;
@@ -59,26 +60,33 @@ impl Directory {
         self.drafters.peers()
     }
 
-    /// A verifier for a sequence of a target, none of the `full` ones, by their URLs. One that did not answer is better
-    /// than none: it may be back.
+    /// A verifier that answers for a sequence of a target, none of the `full` ones, by their URLs.
     pub(crate) fn verifier(&self, target: &VerifierCard, key: u64, full: &[String]) -> Option<Held<TargetInfo>> {
-        let serves = |peer: &Peer<TargetInfo>, info: &TargetInfo| serves(peer, info, target, full);
-        let mut standings = [Standing::Up, Standing::Down].into_iter();
-        standings.find_map(|standing| self.verifiers.choose(standing, key, serves))
+        self.verifiers.choose(key, |peer, info| serves(peer, info, target, full))
     }
 
     /// Whether a verifier that answers could take a sequence of a target, besides the `full` ones.
     pub(crate) fn has_verifier(&self, target: &VerifierCard, full: &[String]) -> bool {
-        let up = self.verifiers.peers().into_iter().filter(|peer| peer.standing() == Standing::Up);
-        let mut known = up.filter_map(|peer| Some((peer.card()?, peer)));
-        known.any(|(info, peer)| serves(&peer, &info, target, full))
+        self.verifiers.has(|peer, info| serves(peer, info, target, full))
     }
 
-    /// Whether a target is known, and no verifier of it takes sequences at present.
-    pub(crate) fn is_down(&self, target: &str) -> bool {
+    /// Ready when [`Self::has_verifier`] holds.
+    pub(crate) async fn until_has_verifier(&self, target: &VerifierCard, full: &[String]) {
+        self.verifiers.until_has(|peer, info| serves(peer, info, target, full)).await;
+    }
+
+    /// Whether a new sequence of a target may find a verifier.
+    ///
+    /// # Errors
+    /// The target is known, and no verifier of it takes sequences at present.
+    pub(crate) fn check_up(&self, target: &str) -> Result<(), Fault> {
         let known = self.verifiers.known().into_iter().filter(|(_, info)| info.card.name == target);
         let standings: Vec<Standing> = known.map(|(standing, _)| standing).collect();
-        !(standings.is_empty() || standings.contains(&Standing::Up))
+        if standings.is_empty() || standings.contains(&Standing::Up) {
+            return Ok(());
+        }
+        let what = format_args!("no verifier of target `{target}` takes sequences at present");
+        Err(Fault::new(Party::Verifier, FaultKind::Gone, what).retry_after(RETRY_INTERVAL))
     }
 
     /// A drafter that answers and suits.
@@ -87,7 +95,7 @@ impl Directory {
         key: u64,
         suits: impl Fn(&Peer<DrafterCard>, &DrafterCard) -> bool,
     ) -> Option<Held<DrafterCard>> {
-        self.drafters.choose(Standing::Up, key, suits)
+        self.drafters.choose(key, suits)
     }
 
     /// What a target is, as one of its verifiers describes it; one that answers, if there is any.

@@ -38,7 +38,8 @@ impl Drafting {
         Some(self.held()?.peer())
     }
 
-    fn held(&self) -> Option<&Held<DrafterCard>> {
+    /// The same, with its place there.
+    pub(crate) fn held(&self) -> Option<&Held<DrafterCard>> {
         match self {
             Self::Model(drafter) => Some(drafter),
             Self::Ngram | Self::Nobody => None,

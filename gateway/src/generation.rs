@@ -6,11 +6,12 @@ use espalier_proto::{Begun, Completion, Fault, FaultKind, GenerationEvent, Open,
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
 use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Token};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::directory::Directory;
 use crate::drafting::Drafting;
-use crate::peers::{Held, Peer, Standing, TargetInfo};
+use crate::peers::{Held, Standing, TargetInfo};
+use crate::reopening::AtWork;
 use crate::rounds::Rounds;
 use crate::route::{Offers, Progress, Route, Turn, is_refusal};
 use crate::status::Counted;
@@ -43,6 +44,9 @@ pub(crate) struct Generation {
     /// Why the text is over, once it is.
     finish: Option<FinishReason>,
     counted: Counted,
+    at_work: AtWork,
+    /// It has failed since it was opened last, and waits for its turn before it is opened again.
+    failing: bool,
 }
 
 impl Generation {
@@ -52,6 +56,7 @@ impl Generation {
         directory: Arc<Directory>,
         deadline: Option<Deadline>,
         counted: Counted,
+        at_work: AtWork,
     ) -> Self {
         let drafting = Drafting::find(&request, &directory, &[]);
         let mut generation = Self {
@@ -71,6 +76,8 @@ impl Generation {
             directory,
             deadline,
             counted,
+            at_work,
+            failing: false,
         };
         if generation.has_begun() {
             generation.finish = generation.find_finish();
@@ -175,8 +182,9 @@ impl Generation {
 
     /// Opens the sequence from what is committed.
     async fn open(&mut self) -> Result<Rounds, Fault> {
-        let verifier = self.choose_verifier()?;
-        let (url, channel) = (verifier.url().to_owned(), verifier.channel());
+        let verifier = self.choose_verifier().await?;
+        let (url, channel) = (verifier.peer().url().to_owned(), verifier.peer().channel());
+        (self.verifier, self.failing) = (Some(verifier), false);
         let metadata = outgoing(self.deadline);
         match &self.drafting {
             Drafting::Model(drafter) => Rounds::by_drafter(drafter.peer().channel(), self.start(url), metadata).await,
@@ -191,15 +199,36 @@ impl Generation {
         }
     }
 
-    fn choose_verifier(&mut self) -> Result<&Peer<TargetInfo>, Fault> {
+    /// A verifier that answers, at once or when there is one.
+    async fn choose_verifier(&mut self) -> Result<Held<TargetInfo>, Fault> {
         // Its own load must not keep a sequence from where it was.
         self.verifier = None;
         let target = &self.request.target.card;
-        self.verifier = self.directory.verifier(target, self.request.key, &self.refused);
-        self.verifier.as_ref().map(Held::peer).ok_or_else(|| {
-            let what = format_args!("no verifier of target `{}` is left", target.name);
+        if !self.failing
+            && let Some(verifier) = self.directory.verifier(target, self.request.key, &self.refused)
+        {
+            return Ok(verifier);
+        }
+        let until = self.route.patient_until(Instant::now());
+        timeout_at(until, self.wait_for_verifier()).await.map_err(|_| {
+            let what = format_args!("no verifier of target `{}` is left", self.request.target.card.name);
             Fault::new(Party::Verifier, FaultKind::Gone, what)
         })
+    }
+
+    /// The first verifier that answers when it is the turn of a sequence that has failed. Nobody has a turn whom it would
+    /// be of no use to.
+    async fn wait_for_verifier(&self) -> Held<TargetInfo> {
+        let target = &self.request.target.card;
+        loop {
+            self.directory.until_has_verifier(target, &self.refused).await;
+            if self.failing {
+                self.at_work.turn().await;
+            }
+            if let Some(verifier) = self.directory.verifier(target, self.request.key, &self.refused) {
+                return verifier;
+            }
+        }
     }
 
     /// How far the sequence has come. When all verifiers have refused it, all may be asked again.
@@ -220,9 +249,11 @@ impl Generation {
         if fault.party != Party::Verifier && !passes {
             self.unfit.extend(self.drafting.drafter().map(|drafter| drafter.url().to_owned()));
         }
-        match (fault.kind, fault.party, self.drafting.drafter(), &self.verifier) {
+        // Who has no room says so at once, and each is asked but once before a pause.
+        self.failing |= fault.kind != FaultKind::Overloaded;
+        match (fault.kind, fault.party, self.drafting.held(), &self.verifier) {
             (FaultKind::Gone, Party::Drafter, Some(drafter), _) => drafter.lost(fault),
-            (FaultKind::Gone, Party::Verifier, _, Some(verifier)) => verifier.peer().lost(fault),
+            (FaultKind::Gone, Party::Verifier, _, Some(verifier)) => verifier.lost(fault),
             _ => {}
         }
     }

@@ -12,6 +12,7 @@ use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, T
 use espalier_service_kit::{Deadline, Workplace, is_serving, outgoing};
 use espalier_text::{Parts, Tokenizer};
 use parking_lot::RwLock;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Status};
@@ -63,22 +64,31 @@ pub(crate) struct Peer<T> {
     known: RwLock<Known<T>>,
     running: AtomicUsize,
     left: AtomicBool,
+    /// Told when it has come up.
+    ups: watch::Sender<()>,
+    /// Told when a sequence has lost it.
+    missed: Notify,
 }
 
 #[derive(Debug)]
 struct Known<T> {
     card: Option<Arc<T>>,
     standing: Standing,
+    /// How often it has come up.
+    ups: u64,
 }
 
 impl<T> Peer<T> {
-    pub(crate) fn new(address: Address) -> Self {
+    /// A service that was not asked yet; `ups` is told when it has come up.
+    pub(crate) fn new(address: Address, ups: &watch::Sender<()>) -> Self {
         Self {
             url: address.url,
             channel: address.channel,
-            known: RwLock::new(Known { card: None, standing: Standing::Down }),
+            known: RwLock::new(Known { card: None, standing: Standing::Down, ups: 0 }),
             running: AtomicUsize::new(0),
             left: AtomicBool::new(false),
+            ups: ups.clone(),
+            missed: Notify::new(),
         }
     }
 
@@ -100,8 +110,13 @@ impl<T> Peer<T> {
         self.known.read().standing
     }
 
+    /// Ready when a sequence has lost it, which it is to be asked about.
+    pub(crate) async fn missed(&self) {
+        self.missed.notified().await;
+    }
+
     /// It did not answer. What it said before is kept: it may come back.
-    pub(crate) fn lost(&self, fault: &Fault) {
+    fn lost(&self, fault: &Fault) {
         let before = std::mem::replace(&mut self.known.write().standing, Standing::Down);
         if before != Standing::Down {
             tracing::warn!(url = self.url, %fault, "a service is lost");
@@ -119,8 +134,15 @@ impl<T> Peer<T> {
     }
 
     fn answered(&self, card: Arc<T>, standing: Standing) {
-        let before = std::mem::replace(&mut *self.known.write(), Known { card: Some(card), standing });
-        match (before.standing, standing) {
+        let mut known = self.known.write();
+        let before = std::mem::replace(&mut known.standing, standing);
+        known.card = Some(card);
+        known.ups += u64::from(before != Standing::Up && standing == Standing::Up);
+        drop(known);
+        if before != Standing::Up && standing == Standing::Up {
+            self.ups.send_replace(());
+        }
+        match (before, standing) {
             (Standing::Down, Standing::Up) => tracing::info!(url = self.url, "a service answers"),
             (Standing::Up, Standing::Draining) => {
                 tracing::info!(url = self.url, "a service takes no sequences any more");
@@ -160,16 +182,27 @@ impl<T: Card> Peer<T> {
 pub(crate) struct Held<T> {
     peer: Arc<Peer<T>>,
     card: Arc<T>,
+    /// How often the peer had come up when it was chosen.
+    ups: u64,
 }
 
 impl<T> Held<T> {
     pub(crate) fn new(peer: &Arc<Peer<T>>, card: Arc<T>) -> Self {
         peer.running.fetch_add(1, Ordering::Relaxed);
-        Self { peer: Arc::clone(peer), card }
+        Self { peer: Arc::clone(peer), card, ups: peer.known.read().ups }
     }
 
     pub(crate) fn peer(&self) -> &Peer<T> {
         &self.peer
+    }
+
+    /// The sequence has lost the peer, which nobody tries any more until it has answered. That it has answered since it was
+    /// chosen counts for more: of many sequences that lose it at once, the last may notice when it is back.
+    pub(crate) fn lost(&self, fault: &Fault) {
+        if self.peer.known.read().ups == self.ups {
+            self.peer.lost(fault);
+            self.peer.missed.notify_one();
+        }
     }
 
     /// What the peer said of itself when it was chosen.

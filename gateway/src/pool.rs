@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -26,6 +27,8 @@ pub(crate) struct Pool<T> {
     members: RwLock<Vec<Member<T>>>,
     /// Choices made so far. Held while one is made, so that each sees what those before it took.
     turn: Mutex<usize>,
+    /// Told when one of the peers has come up.
+    ups: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -52,13 +55,15 @@ impl Name {
 impl<T: Card> Pool<T> {
     pub(crate) fn new(locations: &[Location], surroundings: &Surroundings) -> Self {
         let (mut names, mut members) = (Vec::new(), Vec::new());
+        let ups = watch::Sender::default();
         for location in locations {
             match location.clone() {
-                Location::At(address) => members.push(Member { name: None, peer: Arc::new(Peer::new(address)) }),
+                Location::At(address) => members.push(Member { name: None, peer: Arc::new(Peer::new(address, &ups)) }),
                 Location::Named(service) => names.push(Name::new(service)),
             }
         }
-        Self { surroundings: surroundings.clone(), names, members: RwLock::new(members), turn: Mutex::new(0) }
+        let members = RwLock::new(members);
+        Self { surroundings: surroundings.clone(), names, members, turn: Mutex::new(0), ups }
     }
 
     /// Looks up every name and asks every service once.
@@ -96,19 +101,37 @@ impl<T: Card> Pool<T> {
         known
     }
 
-    /// Gives a sequence to one of the peers that are of this standing and suit it.
-    pub(crate) fn choose(&self, standing: Standing, key: u64, suits: impl Fn(&Peer<T>, &T) -> bool) -> Option<Held<T>> {
+    /// Those that take sequences and suit.
+    fn suiting(&self, suits: impl Fn(&Peer<T>, &T) -> bool) -> Vec<(Arc<Peer<T>>, Arc<T>)> {
+        let up = self.peers().into_iter().filter(|peer| peer.standing() == Standing::Up);
+        let known = up.filter_map(|peer| Some((peer.card()?, peer)));
+        known.filter(|(card, peer)| suits(peer, card)).map(|(card, peer)| (peer, card)).collect()
+    }
+
+    /// Whether one of the peers takes sequences and suits.
+    pub(crate) fn has(&self, suits: impl Fn(&Peer<T>, &T) -> bool) -> bool {
+        !self.suiting(suits).is_empty()
+    }
+
+    /// Ready when [`Self::has`] holds.
+    pub(crate) async fn until_has(&self, suits: impl Fn(&Peer<T>, &T) -> bool) {
+        let mut ups = self.ups.subscribe();
+        while !self.has(&suits) {
+            // Who tells is here.
+            let _ = ups.changed().await;
+        }
+    }
+
+    /// Gives a sequence to one of the peers that take some and suit it.
+    pub(crate) fn choose(&self, key: u64, suits: impl Fn(&Peer<T>, &T) -> bool) -> Option<Held<T>> {
         let mut turn = self.turn.lock();
-        let peers = self.peers();
-        let known = peers.iter().filter(|peer| peer.standing() == standing);
-        let known = known.filter_map(|peer| Some((peer, peer.card()?)));
-        let suiting: Vec<_> = known.filter(|(peer, card)| suits(peer, card)).collect();
+        let suiting = self.suiting(suits);
         let candidates: Vec<_> =
             suiting.iter().map(|(peer, card)| Candidate { url: peer.url(), occupancy: peer.occupancy(card) }).collect();
         let chosen = choose(&candidates, key, *turn)?;
         *turn = turn.wrapping_add(1);
         let (peer, card) = suiting.into_iter().nth(chosen)?;
-        Some(Held::new(peer, card))
+        Some(Held::new(&peer, card))
     }
 
     /// Looks up every name; those who joined.
@@ -152,7 +175,7 @@ impl<T: Card> Pool<T> {
             }
             match Address::parse(&url, dialer) {
                 Ok(address) if members.len() < PEERS_MAX => {
-                    let peer = Arc::new(Peer::new(address));
+                    let peer = Arc::new(Peer::new(address, &self.ups));
                     tracing::info!(url, "a service joins");
                     members.push(Member { name: Some(index), peer: Arc::clone(&peer) });
                     joined.push(peer);

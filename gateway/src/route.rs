@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// them may be the sequence.
 const DRAFTERS_MAX: u32 = 3;
 
-/// The pause before the first try on a verifier that was lost; it doubles each time.
+/// The pause before a sequence that has lost its verifier looks for one; it doubles with each one that is lost.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// The longest pause between two tries.
@@ -88,6 +88,11 @@ impl Route {
     /// The sequence has come further: what it lost before counts no more.
     pub(crate) fn came_further(&mut self) {
         *self = Self { failovers: self.failovers, ..Self::default() };
+    }
+
+    /// Until when a sequence that finds nobody to open it may wait, having come no further since then.
+    pub(crate) fn patient_until(&mut self, now: Instant) -> Instant {
+        *self.stuck_since.get_or_insert(now) + PATIENCE
     }
 
     /// Decides how to go on after `fault`; nothing if the sequence must fail: where no other way may serve, or it has not

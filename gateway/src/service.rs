@@ -24,8 +24,8 @@ use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
 use crate::guard::Guarded;
-use crate::health::RETRY_INTERVAL;
 use crate::keys::{Holder, KeyError, Keys};
+use crate::reopening::Reopening;
 use crate::session::Session;
 use crate::status::Counts;
 use crate::usual::Usual;
@@ -46,6 +46,7 @@ struct Inner {
     usual: Arc<Usual>,
     door: Arc<Door>,
     counts: Arc<Counts>,
+    reopening: Arc<Reopening>,
     /// How long an answer may stand still because nobody reads it.
     unread_max: Duration,
     /// The keys that requests must show, if they must.
@@ -107,6 +108,7 @@ impl Gateway {
             usual: Arc::new(config.usual),
             door: Arc::new(Door::new(config.limits)),
             counts: Arc::default(),
+            reopening: Arc::default(),
             unread_max: config.unread_max,
             keys: config.keys,
             tokenizing: Arc::new(Semaphore::new(available_parallelism().map_or(1, |count| count.get().div_ceil(2)))),
@@ -129,7 +131,8 @@ impl Gateway {
         let mut counted = self.0.counts.request();
         let LetIn { slot, holder, request, deadline } =
             self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
-        let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted);
+        let at_work = self.0.reopening.enter();
+        let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted, at_work);
         Ok(Answer { generation, holder, _slot: slot, deadline, unread_max: self.0.unread_max })
     }
 
@@ -139,13 +142,12 @@ impl Gateway {
         let deadline = Deadline::of(request.metadata()).map_err(RequestError::from)?;
         let session = Session::of(request.metadata()).map_err(RequestError::from)?;
         // Those of a target that is down would take slots away from those of all others.
-        let target = &request.get_ref().target;
-        if self.0.directory.is_down(target) {
-            return Err(down(target).into());
-        }
+        self.0.directory.check_up(&request.get_ref().target)?;
         holder.as_ref().map_or(Ok(()), Holder::begin)?;
         let slot = self.0.door.enter(claim, deadline).await?;
         let (slot, mut request) = self.validate(slot, request.into_inner(), session).await?;
+        // It may have waited for long.
+        self.0.directory.check_up(&request.target.card.name)?;
         if let Some(holder) = &holder {
             request.sequence.tenant = holder.tenant_number();
             // What a client says was generated before is read like a prompt.
@@ -272,12 +274,6 @@ impl Answer {
             }
         }
     }
-}
-
-/// What a client is told whose target nobody serves at present.
-fn down(target: &str) -> Fault {
-    let what = format_args!("no verifier of target `{target}` takes sequences at present");
-    Fault::new(Party::Verifier, FaultKind::Gone, what).retry_after(RETRY_INTERVAL)
 }
 
 /// Whether nothing comes after it.

@@ -18,6 +18,16 @@ pub struct Life {
     pub breaks_after: AtomicUsize,
     /// The stream breaks after every so many rounds; never if 0.
     pub breaks_every: AtomicUsize,
+    /// Sequences that were to be opened here, whatever came of it.
+    pub tries: AtomicUsize,
+    /// How often it was asked what it is.
+    pub asked: AtomicUsize,
+    /// Whether all that it does for sequences breaks off, though it says what it is.
+    pub flaps: AtomicBool,
+    /// Whether it does not say what it is.
+    pub mute: AtomicBool,
+    /// Whether a drafter does not reach the verifiers that it is told of.
+    pub cut_off: AtomicBool,
     /// Whether sequences are refused for want of room.
     pub full: AtomicBool,
     /// Whether sequences fail of what is wrong with the service.
@@ -42,13 +52,33 @@ impl Life {
         let round = 1 + self.rounds.fetch_add(1, Ordering::SeqCst);
         let every = self.breaks_every.load(Ordering::SeqCst);
         if round == self.breaks_after.load(Ordering::SeqCst) || (every > 0 && round.is_multiple_of(every)) {
-            return Err(Status::unknown("h2 protocol error: connection reset"));
+            return Err(broken_off());
         }
-        Ok(())
+        self.holds()
+    }
+
+    fn holds(&self) -> Result<(), Status> {
+        if self.flaps.load(Ordering::SeqCst) { Err(broken_off()) } else { Ok(()) }
+    }
+
+    /// Says what it is, unless it is not to.
+    pub(super) fn describe(&self) -> Result<(), Status> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if self.mute.load(Ordering::SeqCst) { Err(Status::unavailable("mute")) } else { Ok(()) }
+    }
+
+    /// Reaches a verifier, unless it is not to.
+    pub(super) fn reach(&self) -> Result<(), Status> {
+        match self.cut_off.load(Ordering::SeqCst) {
+            true => Err(Fault::new(Party::Verifier, FaultKind::Gone, "cut off").into()),
+            false => Ok(()),
+        }
     }
 
     /// Refuses a sequence, if it is to.
     pub(super) fn admit(&self, party: Party) -> Result<(), Status> {
+        self.tries.fetch_add(1, Ordering::SeqCst);
+        self.holds()?;
         let faults = [(&self.full, FaultKind::Overloaded, "full"), (&self.broken, FaultKind::Internal, "broken")];
         match faults.into_iter().find(|(is_so, ..)| is_so.load(Ordering::SeqCst)) {
             Some((_, kind, what)) => Err(Fault::new(party, kind, what).into()),
@@ -74,6 +104,19 @@ impl Life {
     pub fn rounds(&self) -> usize {
         self.rounds.load(Ordering::SeqCst)
     }
+
+    pub fn tries(&self) -> usize {
+        self.tries.load(Ordering::SeqCst)
+    }
+
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// What a client sees of a connection that is gone.
+fn broken_off() -> Status {
+    Status::unknown("h2 protocol error: connection reset")
 }
 
 /// Counts an open stream for as long as it lives.

@@ -142,6 +142,7 @@ impl Verifier for ToyVerifier {
         &self,
         _: Request<pb::DescribeVerifierRequest>,
     ) -> Result<Response<pb::DescribeVerifierResponse>, Status> {
+        self.life.describe()?;
         Ok(Response::new(self.card().into()))
     }
 
@@ -206,6 +207,7 @@ impl Drafter for ToyDrafter {
         &self,
         _: Request<pb::DescribeDrafterRequest>,
     ) -> Result<Response<pb::DescribeDrafterResponse>, Status> {
+        self.life.describe()?;
         Ok(Response::new(self.card.clone().into()))
     }
 
@@ -214,6 +216,7 @@ impl Drafter for ToyDrafter {
         request: Request<Streaming<pb::SpeculateRequest>>,
     ) -> Result<Response<Self::SpeculateStream>, Status> {
         self.life.admit(Party::Drafter)?;
+        self.life.reach()?;
         let mut up = request.into_inner();
         let start = Start::read(up.message().await?.unwrap(), &self.card.bounds()).unwrap();
         let guest = Guest::new(&self.life);
