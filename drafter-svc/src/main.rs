@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use espalier_drafter::{Args, Config, Drafter, serve};
 use espalier_model::Team;
-use espalier_service_kit::{Role, Telemetry, bind, signal};
+use espalier_service_kit::{Role, Telemetry, bind, failed, ready, signal};
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -15,10 +15,7 @@ fn main() -> ExitCode {
     };
     match run(&args, config) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("espalier-drafter: {}", espalier_service_kit::chain(error.as_ref()));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed("espalier-drafter", error.as_ref()),
     }
 }
 
@@ -31,7 +28,7 @@ async fn run(args: &Args, config: Config) -> Result<(), Box<dyn std::error::Erro
     let bound = bind(config.listen).await?.with_drain(args.drain.drain()).with_tls(tls);
     let load = move || Drafter::load(&config, &Team::new(config.threads.get()));
     let drafter = tokio::task::spawn_blocking(load).await??;
-    println!("drafter {} on {}", drafter.card().name, bound.url());
+    ready(format_args!("drafter {} on {}", drafter.card().name, bound.url()));
     serve(drafter, bound, shutdown).await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use espalier_gateway::{Args, Config, Gateway, Profiles, Renderer, render_chat_templates, serve};
-use espalier_service_kit::{Telemetry, bind, chain, signal};
+use espalier_service_kit::{Telemetry, bind, failed, ready, signal};
 
 fn main() -> ExitCode {
     render_chat_templates().unwrap_or_else(gateway)
@@ -20,10 +20,7 @@ async fn gateway() -> ExitCode {
     };
     match run(&args, config).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("espalier-gateway: {}", chain(error.as_ref()));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed("espalier-gateway", error.as_ref()),
     }
 }
 
@@ -32,7 +29,7 @@ async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let stop = signal()?;
     let bound = bind(args.listen).await?.with_drain(args.drain.drain()).with_tls(args.locks.door()?);
     let gateway = Gateway::start(config).await;
-    println!("gateway for {} targets on {}", gateway.targets().len(), bound.url());
+    ready(format_args!("gateway for {} targets on {}", gateway.targets().len(), bound.url()));
     serve(gateway, bound, stop).await?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 
 use clap::Parser;
 use espalier_model::Team;
-use espalier_service_kit::{Role, Telemetry, bind, chain, signal};
+use espalier_service_kit::{Role, Telemetry, bind, failed, ready, signal};
 use espalier_verifier::{Args, Config, Target, serve};
 
 #[tokio::main]
@@ -20,10 +20,7 @@ async fn main() -> ExitCode {
     };
     match run(&args, config).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("espalier-verifier: {}", chain(error.as_ref()));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed("espalier-verifier", error.as_ref()),
     }
 }
 
@@ -34,7 +31,7 @@ async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let bound = bind(args.listen).await?.with_drain(args.drain.drain()).with_tls(tls);
     let target =
         tokio::task::spawn_blocking(move || Target::load(&config, &Team::new(config.threads()), |_, _| {})).await??;
-    println!("verifier of {} on {}", target.card().name, bound.url());
+    ready(format_args!("verifier of {} on {}", target.card().name, bound.url()));
     serve(target, bound, stop).await?;
     Ok(())
 }

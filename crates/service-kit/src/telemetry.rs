@@ -90,7 +90,8 @@ fn lines<S>(format: Format) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: tracing::Subscriber + for<'span> tracing_subscriber::registry::LookupSpan<'span>,
 {
-    let lines = fmt::layer().with_writer(std::io::stderr);
+    // A line that cannot be written is lost; to say so would be another.
+    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     match format {
         Format::Text => lines.boxed(),
         Format::Json => lines.json().boxed(),

@@ -9,6 +9,7 @@ mod discovery;
 mod failover;
 mod generate;
 mod keys;
+mod scarce;
 mod status;
 mod support;
 mod templates;

@@ -1,7 +1,5 @@
 //! Chat templates that want too much end themselves, and nothing else.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use espalier_gateway::{Config, Renderer};
@@ -40,39 +38,13 @@ fn conversation(target: &str) -> GenerationRequest {
     GenerationRequest { target: target.to_owned(), prompt: Prompt::Conversation(vec![said]), ..request(5) }
 }
 
-/// The program, which ends with its test.
-struct Program {
-    child: Child,
-    url: String,
-}
-
-impl Program {
-    fn start(verifiers: &[Toy]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_espalier-gateway"));
-        let urls: Vec<&str> = verifiers.iter().map(|toy| toy.url.as_str()).collect();
-        command.args(["--listen", "127.0.0.1:0", "--verifier", &urls.join(",")]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let url = line.trim_end().rsplit(' ').next().unwrap().to_owned();
-        Self { child, url }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_program_survives_what_templates_want() {
     let mut verifiers = vec![templated_verifier("good", GOOD).await];
     for (number, (template, _)) in HOSTILE.iter().enumerate() {
         verifiers.push(templated_verifier(&format!("hostile-{number}"), template).await);
     }
-    let mut program = tokio::task::spawn_blocking(move || Program::start(&verifiers)).await.unwrap();
+    let mut program = Program::start(&verifiers, "").await;
     let expected = generate(&program.url, conversation("good")).await.unwrap().ids();
     for (number, (template, words)) in HOSTILE.into_iter().enumerate() {
         let began = Instant::now();
@@ -82,7 +54,7 @@ async fn the_program_survives_what_templates_want() {
         assert!(status.message().contains(words), "{template}: {status}");
         assert_eq!(generate(&program.url, conversation("good")).await.unwrap().ids(), expected);
     }
-    assert!(program.child.try_wait().unwrap().is_none());
+    assert!(program.runs());
 }
 
 #[tokio::test(flavor = "multi_thread")]

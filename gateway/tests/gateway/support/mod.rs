@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 mod life;
+mod program;
 mod target;
 mod toys;
 
@@ -17,6 +18,7 @@ use espalier_speculation::{Sampling, StopStrings, Token};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
+pub use program::Program;
 pub use target::*;
 pub use toys::*;
 
