@@ -88,12 +88,13 @@ pub struct Args {
     #[arg(long, env = "ESPALIER_GATEWAY_UNREAD_MAX", default_value_t = Config::UNREAD_MAX.as_secs(), value_name = "SECONDS")]
     pub unread_max: u64,
     /// How many slots in a row a client is given while others wait, by the name in its `x-espalier-client`; 1 unless
-    /// said here
+    /// said here. With `--keys`, keys have weights instead
     #[arg(
         long = "client-weight",
         env = "ESPALIER_GATEWAY_CLIENT_WEIGHTS",
         value_name = "NAME=N",
-        value_delimiter = ','
+        value_delimiter = ',',
+        conflicts_with = "keys"
     )]
     pub client_weights: Vec<String>,
     /// The API keys that requests must show, and what each may do; read again when it changes. Anybody may ask when absent

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use espalier_client::Client;
@@ -30,10 +31,24 @@ impl Access {
     pub(crate) fn client(&self, url: &str) -> Result<Client, CliError> {
         let client = Client::over(&self.tls.dialer(url)?, url)?;
         match key(self.key_file.as_deref(), std::env::var_os(KEY_VARIABLE))? {
-            Some(key) => Ok(client.with_key(key)),
+            Some(key) => {
+                if is_read_on_the_way(url) {
+                    anstream::eprintln!(
+                        "the API key goes to {url} in the clear: at an https:// address nobody on the way could read it"
+                    );
+                }
+                Ok(client.with_key(key))
+            }
             None => Ok(client),
         }
     }
+}
+
+/// Whether what is sent to an address leaves this machine unencrypted.
+fn is_read_on_the_way(url: &str) -> bool {
+    let Some(authority) = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()) else { return false };
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
+    host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The key of a file, or else of the environment. An empty variable is none.
@@ -74,6 +89,17 @@ mod tests {
         assert_eq!(revealed(Some(&*path), Some("esp_environment")).as_deref(), Some("esp_file"));
         assert_eq!(revealed(None, Some("esp_environment")).as_deref(), Some("esp_environment"));
         assert_eq!((revealed(None, None), revealed(None, Some(""))), (None, None));
+    }
+
+    #[test]
+    fn who_sends_a_key_over_a_network_in_the_clear_is_warned_and_nobody_else() {
+        for url in ["http://gateway:50051", "http://10.0.0.1:50051", "http://[2001:db8::1]:50051/", "http://gateway"] {
+            assert!(is_read_on_the_way(url), "{url}");
+        }
+        let own = ["http://localhost:50051", "http://127.0.0.1:50051", "http://[::1]:50051", "https://gateway:50051"];
+        for url in own {
+            assert!(!is_read_on_the_way(url), "{url}");
+        }
     }
 
     #[test]
