@@ -21,7 +21,7 @@ pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>) {
         let soonest = Instant::now() + jittered(RETRY_INTERVAL);
         if answers {
             // Its time being over is as good.
-            let _ = timeout(jittered(REFRESH_INTERVAL), peer.missed()).await;
+            let _ = timeout(jittered(REFRESH_INTERVAL), peer.until_lost()).await;
         }
         sleep_until(soonest).await;
     }

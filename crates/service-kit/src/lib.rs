@@ -9,6 +9,7 @@
 mod chain;
 mod coalesce;
 mod connect;
+mod connections;
 mod deadline;
 mod deadline_layer;
 mod faults;
@@ -19,6 +20,7 @@ mod incoming;
 mod memory;
 mod propagation;
 mod pulse;
+mod reach;
 mod serve;
 mod shutdown;
 mod telemetry;
@@ -29,7 +31,8 @@ mod tls_args;
 mod traces;
 
 pub use chain::chain;
-pub use connect::{ConnectError, Dialer, channel};
+pub use connect::{ConnectError, Dialer, Line, channel};
+pub use connections::Connections;
 pub use deadline::{Deadline, DeadlineError};
 pub use deadline_layer::{DeadlineLayer, DeadlineService};
 pub use faults::Faults;
