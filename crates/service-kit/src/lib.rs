@@ -22,6 +22,7 @@ mod propagation;
 mod pulse;
 mod reach;
 mod serve;
+mod shares;
 mod shutdown;
 mod telemetry;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use memory::{Bytes, FreeMemoryUnknown, MemoryBudget, NotABudget, NotBytes};
 pub use propagation::{outgoing, rpc_span};
 pub use pulse::{Beat, Pulse};
 pub use serve::{Bound, Drain, DrainArgs, ServeError, bind};
+pub use shares::{Ask, Shares};
 pub use shutdown::{ShutdownError, signal};
 pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};
 pub use tls::{ClientTls, IdentityFiles, Role, ServerTls, TlsError, TlsFiles};
