@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -30,8 +31,21 @@ pub(crate) async fn answered<T>(what: impl Future<Output = io::Result<T>>) -> io
     timeout(ANSWER_MAX, what).await.map_err(|_| silent())?
 }
 
+/// Asks an address for a connection, and once more when half of the time is over: what was lost on the way, the system
+/// sends again only after a second.
+async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
+    let mut first = pin!(TcpStream::connect(address));
+    match timeout(ANSWER_MAX / 2, &mut first).await {
+        Ok(answer) => answer,
+        Err(_) => tokio::select! {
+            answer = first => answer,
+            answer = TcpStream::connect(address) => answer,
+        },
+    }
+}
+
 async fn first_of(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
-    let mut trying: FuturesUnordered<_> = addresses.map(TcpStream::connect).map(answered).collect();
+    let mut trying: FuturesUnordered<_> = addresses.map(dial).map(answered).collect();
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     while let Some(tried) = trying.next().await {
         match tried {

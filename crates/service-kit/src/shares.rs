@@ -19,7 +19,7 @@ pub struct Shares<K> {
     /// The present time.
     now: u64,
     clocks: BTreeMap<K, Clock>,
-    /// The furthest that a clock has run on in a turn.
+    /// The furthest that a clock has run on at once.
     uneven: u64,
 }
 
@@ -82,6 +82,7 @@ impl<K: Ord + Clone> Shares<K> {
             let runs_on = amount.max(1) as u64 * UNIT / u64::from(clock.weight.get());
             clock.given = clock.given.saturating_add(runs_on);
             clock.at = clock.at.saturating_add(runs_on);
+            self.uneven = self.uneven.max(runs_on);
         }
     }
 
@@ -100,7 +101,6 @@ impl<K: Ord + Clone> Shares<K> {
             return;
         }
         let asking = self.clocks.values().filter(|clock| clock.state != State::Away);
-        self.uneven = asking.clone().map(|clock| clock.given).fold(self.uneven, u64::max);
         self.now = self.now.saturating_add(level(asking.collect()));
     }
 
