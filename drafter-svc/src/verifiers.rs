@@ -93,3 +93,36 @@ async fn describe(channel: Channel) -> Result<VerifierCard, Fault> {
     let described = described.map_err(|fault| if fault.kind == FaultKind::Late { late() } else { fault })?.into_inner();
     VerifierCard::try_from(described).map_err(|error| Fault::new(Party::Verifier, FaultKind::Internal, error))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::net::Ipv4Addr;
+
+    use futures::future::join_all;
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn addresses_that_never_answer_are_known_side_by_side_and_soon() {
+        // One takes connections and never reads; of the other, whoever wants one hears nothing.
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let full = socket.listen(0).unwrap();
+        let _takes_all_room = TcpStream::connect(full.local_addr().unwrap()).await.unwrap();
+        let verifiers = Verifiers::new(Vec::new(), Dialer::default());
+        let addresses = [&silent, &full].map(|hole| format!("http://{}", hole.local_addr().unwrap()));
+        let begun = Instant::now();
+        let asked = addresses.iter().cycle().take(20).map(|address| verifiers.at(address));
+        for answer in join_all(asked).await {
+            let fault = answer.err().unwrap();
+            assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Gone), "{fault}");
+        }
+        let took = begun.elapsed();
+        println!("twenty sequences knew within {took:?} that their verifiers never answer");
+        assert!(took < DESCRIBE_MAX * 3 / 4, "{took:?}");
+    }
+}

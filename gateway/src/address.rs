@@ -1,8 +1,8 @@
 //! Where services are: addresses, and names that stand for as many addresses as a resolver knows.
 
-use espalier_service_kit::{ConnectError, Dialer};
+use espalier_service_kit::{ConnectError, Dialer, Line};
 use thiserror::Error;
-use tonic::transport::{Channel, Uri};
+use tonic::transport::Uri;
 
 /// What the address of a name begins with.
 const BY_NAME: &str = "dns+";
@@ -27,13 +27,13 @@ pub enum AddressError {
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
     pub(crate) url: String,
-    pub(crate) channel: Channel,
+    pub(crate) line: Line,
 }
 
 impl Address {
     /// Reads `http://host:port`, or `https://host:port` under TLS. Must be called within a tokio runtime.
     pub(crate) fn parse(url: &str, dialer: &Dialer) -> Result<Self, ConnectError> {
-        Ok(Self { url: url.to_owned(), channel: dialer.channel(url)? })
+        Ok(Self { url: url.to_owned(), line: dialer.line(url)? })
     }
 }
 

@@ -183,6 +183,10 @@ impl Generation {
     /// Opens the sequence from what is committed.
     async fn open(&mut self) -> Result<Rounds, Fault> {
         let verifier = self.choose_verifier().await?;
+        // It may have waited for long.
+        if self.drafting.drafter().is_some_and(|drafter| drafter.standing() == Standing::Down) {
+            self.turn(Turn::OtherDrafter);
+        }
         let (url, channel) = (verifier.peer().url().to_owned(), verifier.peer().channel());
         (self.verifier, self.failing) = (Some(verifier), false);
         let metadata = outgoing(self.deadline);

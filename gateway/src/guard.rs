@@ -15,6 +15,7 @@ use tower::Service;
 
 use crate::directory::Directory;
 use crate::error::GatewayError;
+use crate::intake::Intake;
 use crate::keys::Keys;
 use crate::status::Counts;
 
@@ -28,6 +29,7 @@ pub(crate) struct Guarded<T> {
     pub(crate) keys: Option<Arc<Keys>>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) directory: Arc<Directory>,
+    pub(crate) intake: Intake,
 }
 
 impl<T> Guarded<T> {
@@ -59,7 +61,7 @@ impl<T: Generation> Service<Request<Body>> for Guarded<T> {
             Ok(()) => {
                 let longest = self.directory.request_bytes_max();
                 let mut server = self.server.clone().max_decoding_message_size(longest);
-                Either::Right(server.call(request))
+                Either::Right(server.call(request.map(|body| self.intake.meter(body, longest))))
             }
             Err(error) => {
                 if request.uri().path() == GENERATE_PATH {

@@ -21,7 +21,7 @@ pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>, surroundings: Surro
         let soonest = Instant::now() + surroundings.chance.jittered(RETRY_INTERVAL);
         if answers {
             // Its time being over is as good.
-            let _ = timeout(surroundings.chance.jittered(REFRESH_INTERVAL), peer.missed()).await;
+            let _ = timeout(surroundings.chance.jittered(REFRESH_INTERVAL), peer.until_lost()).await;
         }
         sleep_until(soonest).await;
     }

@@ -22,6 +22,7 @@ mod error;
 mod generation;
 mod guard;
 mod health;
+mod intake;
 mod keys;
 mod locks;
 mod peers;

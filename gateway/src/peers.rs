@@ -9,7 +9,7 @@ use std::time::Duration;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
-use espalier_service_kit::{Deadline, Workplace, is_serving, outgoing};
+use espalier_service_kit::{Deadline, Line, Workplace, is_serving, outgoing};
 use espalier_text::{Parts, Tokenizer};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
@@ -60,7 +60,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct Peer<T> {
     url: String,
-    channel: Channel,
+    line: Line,
     known: RwLock<Known<T>>,
     running: AtomicUsize,
     left: AtomicBool,
@@ -83,7 +83,7 @@ impl<T> Peer<T> {
     pub(crate) fn new(address: Address, ups: &watch::Sender<()>) -> Self {
         Self {
             url: address.url,
-            channel: address.channel,
+            line: address.line,
             known: RwLock::new(Known { card: None, standing: Standing::Down, ups: 0 }),
             running: AtomicUsize::new(0),
             left: AtomicBool::new(false),
@@ -97,7 +97,7 @@ impl<T> Peer<T> {
     }
 
     pub(crate) fn channel(&self) -> Channel {
-        self.channel.clone()
+        self.line.channel.clone()
     }
 
     /// What it last said of itself, if it ever did.
@@ -108,11 +108,6 @@ impl<T> Peer<T> {
     /// What it can be asked for, as far as is known.
     pub(crate) fn standing(&self) -> Standing {
         self.known.read().standing
-    }
-
-    /// Ready when a sequence has lost it, which it is to be asked about.
-    pub(crate) async fn missed(&self) {
-        self.missed.notified().await;
     }
 
     /// It did not answer. What it said before is kept: it may come back.
@@ -153,6 +148,16 @@ impl<T> Peer<T> {
 }
 
 impl<T: Card> Peer<T> {
+    /// Ready when a peer that was up has been lost: by a sequence, or because its connection has ended.
+    pub(crate) async fn until_lost(&self) {
+        tokio::select! {
+            () = self.missed.notified() => {}
+            () = self.line.connections.until_none() => {
+                self.lost(&Fault::new(T::PARTY, FaultKind::Gone, "its connection has ended"));
+            }
+        }
+    }
+
     /// What it has to do, as this gateway sees it.
     pub(crate) fn occupancy(&self, card: &T) -> PeerOccupancy {
         PeerOccupancy { running: self.running.load(Ordering::Relaxed), slots: card.slots() }
@@ -165,9 +170,9 @@ impl<T: Card> Peer<T> {
             serving.map_err(|status| Fault::from_status(T::PARTY, &status))
         };
         let health = answered_within(DESCRIBE_MAX, T::PARTY, health);
-        let (serving, card) = tokio::join!(health, T::ask(self.channel(), self.card(), workplace));
-        match card.and_then(|card| Ok((card, serving?))) {
-            Ok((card, serving)) => self.answered(card, if serving { Standing::Up } else { Standing::Draining }),
+        // Where one has failed, the other would only be waited for.
+        match tokio::try_join!(health, T::ask(self.channel(), self.card(), workplace)) {
+            Ok((serving, card)) => self.answered(card, if serving { Standing::Up } else { Standing::Draining }),
             Err(fault) => {
                 self.lost(&fault);
                 return false;

@@ -1,8 +1,8 @@
 //! Where sequences wait that are to be opened again after a failure, the first that came first.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
+use espalier_service_kit::{Gauge, Present};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -11,7 +11,7 @@ use crate::retry_budget::RetryBudget;
 /// All sequences at work, and the line of those that are to be opened again.
 #[derive(Debug, Default)]
 pub(crate) struct Reopening {
-    at_work: AtomicUsize,
+    at_work: Gauge,
     /// Whoever holds it is the first in the line; the others get it in their order.
     first: Mutex<RetryBudget>,
 }
@@ -19,29 +19,25 @@ pub(crate) struct Reopening {
 impl Reopening {
     /// One more sequence is at work.
     pub(crate) fn enter(self: &Arc<Self>) -> AtWork {
-        self.at_work.fetch_add(1, Ordering::Relaxed);
-        AtWork(Arc::clone(self))
+        AtWork { _present: self.at_work.enter(), reopening: Arc::clone(self) }
     }
 }
 
 /// A sequence at work, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct AtWork(Arc<Reopening>);
+pub(crate) struct AtWork {
+    _present: Present,
+    reopening: Arc<Reopening>,
+}
 
 impl AtWork {
     /// Ready when the sequence may be opened again. Whoever stops waiting leaves the line.
     pub(crate) async fn turn(&self) {
-        let Reopening { at_work, first } = &*self.0;
+        let Reopening { at_work, first } = &*self.reopening;
         let mut budget = first.lock().await;
-        while let Err(due) = budget.take(Instant::now(), at_work.load(Ordering::Relaxed)) {
+        while let Err(due) = budget.take(Instant::now(), at_work.read()) {
             sleep_until(due).await;
         }
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

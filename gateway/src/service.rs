@@ -24,6 +24,7 @@ use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
 use crate::guard::Guarded;
+use crate::intake::Intake;
 use crate::keys::{Holder, KeyError, Keys};
 use crate::reopening::Reopening;
 use crate::session::Session;
@@ -92,7 +93,9 @@ pub async fn serve(
         watching.spawn(keys.watch());
     }
     let server = GenerationServer::new(gateway);
-    bound.serve(Guarded { server, keys, counts, directory }, FILE_DESCRIPTOR_SET, shutdown).await
+    bound
+        .serve(Guarded { server, keys, counts, directory, intake: Intake::default() }, FILE_DESCRIPTOR_SET, shutdown)
+        .await
 }
 
 impl Gateway {

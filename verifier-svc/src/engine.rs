@@ -10,7 +10,9 @@ mod gather;
 mod known_states;
 mod prompts;
 mod round;
+mod row_shares;
 mod sequences;
+mod tapped;
 #[cfg(test)]
 mod tests;
 mod thread;

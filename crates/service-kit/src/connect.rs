@@ -2,19 +2,23 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use thiserror::Error;
+use tokio::time::Instant;
 use tokio_util::either::Either;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
 use crate::coalesce::Coalesced;
+use crate::connections::{Connections, Counted};
 use crate::tls::{ClientTls, Encrypted, Role};
 use crate::wire::{Duplex, Opener, Wire};
 
-/// A connection that cannot be made within this time counts as refused.
+/// A connection that cannot be made within this time, looking up its name and all, counts as refused.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A peer is asked for a sign of life after so much silence.
@@ -23,6 +27,10 @@ const PEER_KEEPALIVE_INTERVAL: Duration = Duration::from_millis(200);
 /// A peer that owes a sign of life for so long is gone. What answers does nothing else, so a service whose model is slow
 /// is in time; one that is stopped, or cut off, is not.
 const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Calls that wait for a connection take turns to ask for one. What came of it is told to all that waited meanwhile, which
+/// takes a moment.
+const FAILURE_KEPT: Duration = Duration::from_millis(100);
 
 /// Requests that may wait inside one channel for their turn.
 const CHANNEL_QUEUE_MAX: usize = 1024;
@@ -52,6 +60,15 @@ pub enum ConnectError {
     },
 }
 
+/// A way to a server.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// What calls go through.
+    pub channel: Channel,
+    /// Whether it is connected.
+    pub connections: Connections,
+}
+
 /// How servers are connected to: in the clear, or under TLS and in no other way.
 #[derive(Debug, Clone)]
 pub struct Dialer {
@@ -69,7 +86,7 @@ impl Default for Dialer {
 impl Dialer {
     /// Over TCP, under TLS where there is some.
     pub fn new(tls: Option<ClientTls>) -> Self {
-        Self { opener: Opener::tcp(CONNECT_TIMEOUT), tls }
+        Self { opener: Opener::tcp(), tls }
     }
 
     /// In the clear, over what `open` makes for a host and a port: a network that is none, such as a simulated one.
@@ -99,6 +116,14 @@ impl Dialer {
     /// [`ConnectError`] if the text is no such address; an address where nobody listens, or somebody else, only shows when
     /// the channel is used.
     pub fn channel(&self, address: &str) -> Result<Channel, ConnectError> {
+        Ok(self.line(address)?.channel)
+    }
+
+    /// As [`Self::channel`], with a look at whether it is connected.
+    ///
+    /// # Errors
+    /// As [`Self::channel`].
+    pub fn line(&self, address: &str) -> Result<Line, ConnectError> {
         let (address, scheme) = (address.to_owned(), self.scheme());
         let Ok(endpoint) = Endpoint::from_shared(address.clone()) else {
             return Err(ConnectError::Address { address, scheme });
@@ -109,29 +134,57 @@ impl Dialer {
             (Some("https"), Some(_)) => return Err(ConnectError::NoCertificates { address }),
             _ => return Err(ConnectError::Address { address, scheme }),
         }
-        let dialer = self.clone();
-        Ok(endpoint
+        let connections = Connections::default();
+        let (opener, tls) = (self.opener.clone(), self.tls.clone());
+        let dialing = Dialing { opener, tls, connections: connections.clone(), silent: Arc::default() };
+        let channel = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
             .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
             .keep_alive_while_idle(true)
             .buffer_size(CHANNEL_QUEUE_MAX)
-            .connect_with_connector_lazy(service_fn(move |uri| dialer.clone().connect(uri))))
-    }
-
-    async fn connect(self, uri: Uri) -> io::Result<Connection> {
-        let host = uri.host().unwrap_or_default().to_owned();
-        let wire = self.opener.open(uri).await?;
-        let stream = match self.tls {
-            None => Either::Left(wire),
-            Some(tls) => Either::Right(tls.connect(&host, wire).await?),
-        };
-        Ok(TokioIo::new(Coalesced::new(stream)))
+            .connect_with_connector_lazy(service_fn(move |uri| dialing.clone().connect(uri)));
+        Ok(Line { channel, connections })
     }
 }
 
 /// A connection in which small writes leave together, before they are encrypted.
-type Connection = TokioIo<Coalesced<Either<Wire, Encrypted>>>;
+type Connection = TokioIo<Counted<Coalesced<Either<Wire, Encrypted>>>>;
+
+/// What connects a channel, each time that it has to be.
+#[derive(Clone)]
+struct Dialing {
+    opener: Opener,
+    tls: Option<ClientTls>,
+    connections: Connections,
+    /// When no answer came last.
+    silent: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Dialing {
+    async fn connect(self, uri: Uri) -> io::Result<Connection> {
+        if self.silent.lock().is_some_and(|at| at.elapsed() < FAILURE_KEPT) {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer came to who asked just before"));
+        }
+        let silent = Arc::clone(&self.silent);
+        self.dial(uri).await.inspect_err(|error| {
+            if error.kind() == io::ErrorKind::TimedOut {
+                *silent.lock() = Some(Instant::now());
+            }
+        })
+    }
+
+    async fn dial(self, uri: Uri) -> io::Result<Connection> {
+        let host = uri.host().unwrap_or_default();
+        let usual = if self.tls.is_some() { 443 } else { 80 };
+        let wire = self.opener.open(host, uri.port_u16().unwrap_or(usual)).await?;
+        let stream = match self.tls {
+            None => Either::Left(wire),
+            Some(tls) => Either::Right(tls.connect(host, wire).await?),
+        };
+        Ok(TokioIo::new(self.connections.count(Coalesced::new(stream))))
+    }
+}
 
 /// A channel in the clear, as [`Dialer::channel`] makes it.
 ///
@@ -143,7 +196,35 @@ pub fn channel(address: &str) -> Result<Channel, ConnectError> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::net::Ipv4Addr;
+
+    use futures::future::join_all;
+    use tokio::net::TcpSocket;
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+
     use super::*;
+
+    #[tokio::test]
+    async fn calls_that_wait_for_one_that_never_answers_do_not_wait_one_after_the_other() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let _takes_all_room = tokio::net::TcpStream::connect(address).await.unwrap();
+        let channel = channel(&format!("http://{address}")).unwrap();
+        let ask = |_| {
+            let mut health = HealthClient::new(channel.clone());
+            async move { health.check(HealthCheckRequest::default()).await.unwrap_err() }
+        };
+        let begun = Instant::now();
+        join_all((0..20).map(ask)).await;
+        let took = begun.elapsed();
+        assert!(took < CONNECT_TIMEOUT, "{took:?}");
+        println!("twenty calls to who never answers failed within {took:?}");
+    }
 
     #[tokio::test]
     async fn takes_an_address_where_nobody_listens_yet() {

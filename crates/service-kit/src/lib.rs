@@ -9,6 +9,7 @@
 mod chain;
 mod coalesce;
 mod connect;
+mod connections;
 mod deadline;
 mod deadline_layer;
 mod faults;
@@ -19,8 +20,10 @@ mod incoming;
 mod memory;
 mod propagation;
 mod pulse;
+mod reach;
 mod said;
 mod serve;
+mod shares;
 mod shutdown;
 mod telemetry;
 #[cfg(test)]
@@ -32,7 +35,8 @@ mod wire;
 mod workplace;
 
 pub use chain::chain;
-pub use connect::{ConnectError, Dialer, channel};
+pub use connect::{ConnectError, Dialer, Line, channel};
+pub use connections::Connections;
 pub use deadline::{Deadline, DeadlineError};
 pub use deadline_layer::{DeadlineLayer, DeadlineService};
 pub use faults::Faults;
@@ -45,6 +49,7 @@ pub use propagation::{outgoing, rpc_span};
 pub use pulse::{Beat, Pulse};
 pub use said::{failed, ready};
 pub use serve::{Bound, Drain, DrainArgs, ServeError, bind};
+pub use shares::{Ask, Shares};
 pub use shutdown::{ShutdownError, signal};
 pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};
 pub use tls::{ClientTls, IdentityFiles, Role, ServerTls, TlsError, TlsFiles};

@@ -5,16 +5,14 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
-use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tonic::transport::Uri;
-use tower::ServiceExt;
+
+use crate::reach::reach;
 
 /// A connection in the clear.
 pub(crate) type Wire = Box<dyn Duplex>;
@@ -48,19 +46,12 @@ pub(crate) fn tcp_arrivals(listener: TcpListener) -> Arrivals {
 
 /// How connections to other services are opened.
 #[derive(Clone)]
-pub(crate) struct Opener(Arc<dyn Fn(Uri) -> BoxFuture<'static, io::Result<Wire>> + Send + Sync>);
+pub(crate) struct Opener(Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Wire>> + Send + Sync>);
 
 impl Opener {
-    /// Over TCP; one that cannot be opened within `limit` counts as refused.
-    pub(crate) fn tcp(limit: Duration) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(limit));
-        tcp.enforce_http(false);
-        Self(Arc::new(move |uri| {
-            let opening = tcp.clone().oneshot(uri);
-            async { Ok(Box::new(opening.await.map_err(io::Error::other)?.into_inner()) as Wire) }.boxed()
-        }))
+    /// Over TCP.
+    pub(crate) fn tcp() -> Self {
+        Self::new(|host, port| async move { reach(&host, port).await })
     }
 
     /// By what opens one to a host and a port.
@@ -69,15 +60,15 @@ impl Opener {
         F: Future<Output = io::Result<D>> + Send + 'static,
         D: Duplex + 'static,
     {
-        Self(Arc::new(move |uri| {
-            let opening = open(uri.host().unwrap_or_default().to_owned(), uri.port_u16().unwrap_or_default());
+        Self(Arc::new(move |host, port| {
+            let opening = open(host, port);
             async { Ok(Box::new(opening.await?) as Wire) }.boxed()
         }))
     }
 
-    /// A connection to the host of an address.
-    pub(crate) fn open(&self, uri: Uri) -> BoxFuture<'static, io::Result<Wire>> {
-        (self.0)(uri)
+    /// A connection to a port of a host.
+    pub(crate) fn open(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<Wire>> {
+        (self.0)(host.to_owned(), port)
     }
 }
 

@@ -1,14 +1,16 @@
-//! Who runs in a pass when not all can: rows are shared between targets by weight.
+//! Who runs in a pass when not all can: rows are shared between targets by weight, and among the sequences of a target
+//! evenly.
 //!
-//! This is deficit sharing told by virtual time. Each target has a clock that runs on by rows over weight for all that it
-//! runs, and the one whose clock is behind runs next. A target that had nothing to run begins at the present time, so
-//! nobody saves up. Steps are not divided: a pass is full once it has as many rows as it should, so it runs over by less
-//! than one step, and nobody waits while it is not full.
+//! Both by the same rule ([`Shares`]): the target that is behind runs next, and of its sequences the one that is. Steps are
+//! not divided: a pass is full once it has as many rows as it should, so it runs over by less than one step, and nobody
+//! waits while it is not full.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use espalier_model::ROWS_MAX;
+use espalier_service_kit::{Ask, Shares};
 
 use crate::target_shares::TargetShare;
 
@@ -16,70 +18,96 @@ use crate::target_shares::TargetShare;
 /// and who comes next waits longer.
 pub(super) const PASS_ROWS: usize = 64;
 
-/// How far the clock of a target of weight 1 runs on for one row: the weights divide it well enough.
-const ROW: u64 = 1 << 20;
+/// Tells sequences apart.
+pub(super) type SequenceNumber = u64;
 
 /// A step that wants to run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ask<'a> {
+pub(super) struct StepAsk<'a> {
     pub(super) share: &'a TargetShare,
+    pub(super) sequence: SequenceNumber,
     pub(super) rows: usize,
 }
 
-impl Ask<'_> {
-    fn takes(&self) -> u64 {
-        self.rows.max(1) as u64 * ROW / u64::from(self.share.weight.get())
-    }
-}
-
-/// What targets have run.
+/// What targets have run, and the sequences of each.
 #[derive(Debug, Default)]
 pub(super) struct RowShares {
-    /// The present time: when the step that ran last began on its target's clock.
-    now: u64,
-    /// The clocks of targets, where they are ahead of that.
-    clocks: HashMap<Arc<str>, u64>,
+    targets: Shares<Arc<str>>,
+    sequences: BTreeMap<Arc<str>, Shares<SequenceNumber>>,
 }
 
 impl RowShares {
     /// Which of the steps that want to run, the one that waits longest first, run in the next pass.
-    pub(super) fn choose(&mut self, asks: &[Ask<'_>]) -> Vec<bool> {
-        let mut chosen = vec![false; asks.len()];
-        let mut waiting: HashMap<&Arc<str>, VecDeque<usize>> = HashMap::new();
-        for (i, ask) in asks.iter().enumerate() {
-            waiting.entry(&ask.share.target).or_default().push_back(i);
+    pub(super) fn choose(&mut self, steps: &[StepAsk<'_>]) -> Vec<bool> {
+        if steps.iter().map(|step| step.rows.max(1)).sum::<usize>() <= PASS_ROWS {
+            *self = Self::default();
+            return vec![true; steps.len()];
         }
-        let mut rows = 0;
+        let asks: Vec<Ask<SequenceNumber>> =
+            steps.iter().map(|step| Ask { key: step.sequence, amount: step.rows }).collect();
+        let mut waiting = self.begin(steps);
+        let (mut chosen, mut rows) = (vec![false; steps.len()], 0);
         while rows < PASS_ROWS {
-            let heads =
-                waiting.iter().filter_map(|(&target, steps)| Some((self.clock(target), *steps.front()?, target)));
-            let Some((clock, head, target)) = heads.min() else { break };
-            let ask = &asks[head];
-            if rows > 0 && rows + ask.rows > ROWS_MAX {
+            let Some((target, next)) = self.next_of(&asks, &waiting) else { break };
+            if rows > 0 && rows + asks[next].amount > ROWS_MAX {
                 break;
             }
-            rows += ask.rows.max(1);
-            chosen[head] = true;
-            waiting.get_mut(target).map(VecDeque::pop_front);
-            self.now = clock;
-            self.clocks.insert(target.clone(), clock.saturating_add(ask.takes()));
+            rows += asks[next].amount.max(1);
+            chosen[next] = true;
+            self.targets.give(&target, asks[next].amount);
+            if let Some(sequences) = self.sequences.get_mut(&target) {
+                sequences.give(&asks[next].key, asks[next].amount);
+            }
+            if let Some(of_target) = waiting.get_mut(&target) {
+                of_target.retain(|&step| step != next);
+            }
         }
-        let now = self.now;
-        self.clocks.retain(|_, clock| *clock > now);
+        self.end(&asks, &waiting);
         chosen
     }
 
-    /// When a target's next step begins.
-    fn clock(&self, target: &str) -> u64 {
-        self.clocks.get(target).map_or(self.now, |&clock| clock.max(self.now))
+    /// The steps that wait, by their targets.
+    fn begin(&mut self, steps: &[StepAsk<'_>]) -> BTreeMap<Arc<str>, Vec<usize>> {
+        let mut waiting: BTreeMap<Arc<str>, Vec<usize>> = BTreeMap::new();
+        for (index, step) in steps.iter().enumerate() {
+            waiting.entry(Arc::clone(&step.share.target)).or_default().push(index);
+        }
+        self.targets.begin(steps.iter().map(|step| (Arc::clone(&step.share.target), step.share.weight)));
+        for (target, of_target) in &waiting {
+            let asking = of_target.iter().map(|&index| (steps[index].sequence, NonZeroU32::MIN));
+            self.sequences.entry(Arc::clone(target)).or_default().begin(asking);
+        }
+        waiting
+    }
+
+    /// The target and the step that are next; of equals, those that wait longest.
+    fn next_of(
+        &self,
+        asks: &[Ask<SequenceNumber>],
+        waiting: &BTreeMap<Arc<str>, Vec<usize>>,
+    ) -> Option<(Arc<str>, usize)> {
+        let heads = waiting.iter().filter_map(|(target, of_target)| {
+            let next = self.sequences.get(target)?.next_of(asks, of_target)?;
+            Some((self.targets.clock(target), next, target))
+        });
+        heads.min().map(|(_, next, target)| (Arc::clone(target), next))
+    }
+
+    fn end(&mut self, asks: &[Ask<SequenceNumber>], waiting: &BTreeMap<Arc<str>, Vec<usize>>) {
+        let left = waiting.iter().filter(|(_, of_target)| !of_target.is_empty());
+        self.targets.end(left.map(|(target, _)| Arc::clone(target)));
+        for (target, of_target) in waiting {
+            if let Some(sequences) = self.sequences.get_mut(target) {
+                sequences.end(of_target.iter().map(|&index| asks[index].key));
+            }
+        }
+        self.sequences.retain(|_, sequences| !sequences.is_empty());
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
-    use std::num::NonZeroU32;
 
     use proptest::prelude::*;
 
@@ -100,13 +128,14 @@ mod tests {
     #[derive(Debug, Clone, Copy)]
     struct Step {
         target: usize,
+        sequence: SequenceNumber,
         rows: usize,
         due: usize,
     }
 
     fn run(shares: &mut RowShares, targets: &[TargetShare], steps: &[Step]) -> (Vec<Step>, Vec<Step>) {
-        let asks: Vec<Ask<'_>> =
-            steps.iter().map(|step| Ask { share: &targets[step.target], rows: step.rows }).collect();
+        let ask = |step: &Step| StepAsk { share: &targets[step.target], sequence: step.sequence, rows: step.rows };
+        let asks: Vec<StepAsk<'_>> = steps.iter().map(ask).collect();
         let chosen = shares.choose(&asks);
         let (ran, waiting): (Vec<_>, Vec<_>) = steps.iter().zip(chosen).partition(|(_, chosen)| *chosen);
         (ran.into_iter().map(|(step, _)| *step).collect(), waiting.into_iter().map(|(step, _)| *step).collect())
@@ -135,7 +164,7 @@ mod tests {
                     let others = weights.iter().enumerate().filter(|(other, _)| *other != target);
                     let share = |weight: u32| (own + STEP_MAX) * weight as usize / weights[target] as usize + STEP_MAX + 1;
                     let before: usize = own + others.map(|(_, &weight)| share(weight)).sum::<usize>();
-                    waiting.push(Step { target, rows, due: pass + before / PASS_ROWS + 1 });
+                    waiting.push(Step { target, sequence: 0, rows, due: pass + before / PASS_ROWS + 1 });
                 }
                 let (ran, left) = run(&mut shares, &targets, &waiting);
                 prop_assert!(ran.iter().all(|step| pass <= step.due), "{ran:?} ran in pass {pass}");
@@ -150,7 +179,7 @@ mod tests {
                 waiting = left;
                 pass += 1;
             }
-            prop_assert!(shares.clocks.len() <= weights.len());
+            prop_assert!(shares.sequences.is_empty(), "nobody waits any more");
         }
 
         #[test]
@@ -161,7 +190,7 @@ mod tests {
         ) {
             let (targets, mut shares) = (targets(&weights), RowShares::default());
             let mut sizes = sizes.into_iter().cycle();
-            let mut next = |target| Step { target, rows: sizes.next().unwrap(), due: 0 };
+            let mut next = |target| Step { target, sequence: 0, rows: sizes.next().unwrap(), due: 0 };
             let mut waiting: Vec<Step> = (0..weights.len() * 100).map(|i| next(i % weights.len())).collect();
             let mut ran = vec![0.0; weights.len()];
             for _ in 0..passes {
@@ -185,7 +214,7 @@ mod tests {
     #[test]
     fn who_comes_back_runs_at_once_but_has_saved_nothing_up() {
         let (targets, mut shares) = (targets(&[1, 1]), RowShares::default());
-        let step = |target, rows| Step { target, rows, due: 0 };
+        let step = |target, rows| Step { target, sequence: 0, rows, due: 0 };
         let busy = vec![step(0, 8); 32];
         for _ in 0..100 {
             run(&mut shares, &targets, &busy);
@@ -201,9 +230,32 @@ mod tests {
     }
 
     #[test]
+    fn sequences_of_a_target_run_as_many_rows_whether_their_levels_are_large_or_small() {
+        let (targets, mut shares) = (targets(&[1, 1]), RowShares::default());
+        let sizes = [300, 30, 30, 30, 30, 30, 10, 30, 30, 30, 30, 30];
+        let step = |sequence: usize| Step {
+            target: usize::from(sequence >= 6),
+            sequence: sequence as SequenceNumber,
+            rows: sizes[sequence],
+            due: 0,
+        };
+        let (mut waiting, mut ran) = ((0..sizes.len()).map(step).collect::<Vec<_>>(), vec![0; sizes.len()]);
+        for _ in 0..2000 {
+            let (now, left) = run(&mut shares, &targets, &waiting);
+            waiting = left;
+            for step_run in now {
+                ran[step_run.sequence as usize] += step_run.rows;
+                waiting.push(step(step_run.sequence as usize));
+            }
+        }
+        let (most, least) = (ran.iter().max().unwrap(), ran.iter().min().unwrap());
+        assert!(most - least <= 600, "{ran:?}");
+    }
+
+    #[test]
     fn a_step_larger_than_a_pass_runs_alone() {
         let (targets, mut shares) = (targets(&[1]), RowShares::default());
-        let steps = [3, 4096, 4096, 1].map(|rows| Step { target: 0, rows, due: 0 });
+        let steps = [3, 4096, 4096, 1].map(|rows| Step { target: 0, sequence: 0, rows, due: 0 });
         let (first, left) = run(&mut shares, &targets, &steps);
         assert_eq!((first.len(), left.len()), (1, 3));
         assert_eq!(run(&mut shares, &targets, &left).0.len(), 1);

@@ -3,6 +3,7 @@
 //! Every turn it takes the requests that wait, runs one level of as many of them as a pass takes, and sends home those that
 //! are grown. A request whose caller is gone is dropped before compute is spent on it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::drafting::Drafting;
-use super::share::{Ask, RowShares};
+use super::share::{RowShares, SequenceNumber, StepAsk};
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
 use crate::slots::Slot;
@@ -32,6 +33,7 @@ pub(super) struct GrowRequest {
     pub(super) drafting: Box<Drafting>,
     /// Whom its rows are counted to.
     pub(super) share: TargetShare,
+    pub(super) sequence: SequenceNumber,
     pub(super) home: oneshot::Sender<Grown>,
 }
 
@@ -39,6 +41,8 @@ pub(super) struct GrowRequest {
 pub(crate) struct Engine {
     requests: mpsc::Sender<GrowRequest>,
     counts: Counts,
+    /// Sequences so far.
+    sequences: AtomicU64,
     /// Why the model was lost, if it was.
     lost: Arc<OnceLock<String>>,
     pulse: Pulse,
@@ -47,6 +51,7 @@ pub(crate) struct Engine {
 /// A sequence's way to the engine, with its slot.
 pub(crate) struct SequenceHandle {
     requests: mpsc::Sender<GrowRequest>,
+    number: SequenceNumber,
     slot: Slot,
     counted: Counted,
     growing: Gauge,
@@ -69,7 +74,7 @@ impl Engine {
                 let _ = of_thread.set(fault);
             }
         })?;
-        Ok(Self { requests: sender, counts, lost, pulse })
+        Ok(Self { requests: sender, counts, sequences: AtomicU64::new(0), lost, pulse })
     }
 
     /// Why the thread has ended, if it has.
@@ -97,7 +102,9 @@ impl Engine {
     /// The way of a sequence that was given a slot.
     pub(crate) fn sequence(&self, slot: Slot) -> SequenceHandle {
         let counted = self.counts.sequence(&slot.share().target);
-        SequenceHandle { requests: self.requests.clone(), slot, counted, growing: self.counts.growing.clone() }
+        let number = self.sequences.fetch_add(1, Ordering::Relaxed);
+        let (requests, growing) = (self.requests.clone(), self.counts.growing.clone());
+        SequenceHandle { requests, number, slot, counted, growing }
     }
 }
 
@@ -106,7 +113,8 @@ impl SequenceHandle {
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Result<(Box<Drafting>, Proposed), SequenceError> {
         let _growing = self.growing.enter();
         let (home, grown) = oneshot::channel();
-        let request = GrowRequest { drafting, share: self.slot.share().clone(), home };
+        let (share, sequence) = (self.slot.share().clone(), self.number);
+        let request = GrowRequest { drafting, share, sequence, home };
         self.requests.send(request).await.map_err(|_| SequenceError::Stopped)?;
         let mut drafting = grown.await.map_err(|_| SequenceError::Stopped)??;
         let proposed = drafting.finish()?;
@@ -181,8 +189,12 @@ impl<'a> Turns<'a> {
     /// One level for those whose turn it is; gives the rows that were run.
     fn turn(&mut self) -> usize {
         self.ready.retain(|(request, _)| !request.home.is_closed());
-        let asks: Vec<Ask<'_>> =
-            self.ready.iter().map(|(request, step)| Ask { share: &request.share, rows: step.len() }).collect();
+        let asks = self.ready.iter().map(|(GrowRequest { share, sequence, .. }, step)| StepAsk {
+            share,
+            sequence: *sequence,
+            rows: step.len(),
+        });
+        let asks: Vec<StepAsk<'_>> = asks.collect();
         let mut chosen = self.shares.choose(&asks).into_iter();
         let (running, waiting): (Vec<_>, Vec<_>) =
             self.ready.drain(..).partition(|_| chosen.next().unwrap_or_default());

@@ -4,6 +4,7 @@
 
 mod admission;
 mod bad_input;
+mod black_holes;
 mod breaker;
 mod discovery;
 mod failover;

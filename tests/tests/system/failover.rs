@@ -106,6 +106,12 @@ async fn stop_verifier(fragile: &mut Fragile) {
     fragile.verifiers[in_use].stall();
 }
 
+/// The one in use, and all others but one.
+async fn stop_verifiers_but_one(fragile: &mut Fragile) {
+    fragile.verifiers.sort_by_key(Proxy::accepted);
+    fragile.verifiers.iter().skip(1).for_each(Proxy::stall);
+}
+
 #[tokio::test]
 async fn a_client_goes_on_at_another_gateway_when_its_own_is_lost_and_the_text_is_the_same() {
     let system = start(&["medium"], None, 2).await;
@@ -165,6 +171,24 @@ async fn who_is_stopped_in_mid_stream_costs_a_second_and_changes_no_token() {
         assert!(took < usual + STOPPED_MAX, "{took:?} where {usual:?} is usual");
         println!("who was stopped cost {:?}", took.saturating_sub(usual));
     }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn several_that_are_stopped_at_once_cost_little_more_than_one() {
+    let system = start(&["medium"], None, 2).await;
+    let (prompt, _) = prompts("medium").remove(2);
+    let asked = Instant::now();
+    let whole = answer(&client(&system), ask(&prompt, 0.0)).await;
+    let usual = asked.elapsed();
+    let mut fragile = Fragile::around(&system, 4).await;
+    let asked = Instant::now();
+    let found = fragile.ask_and_lose(ask(&prompt, 0.0), 8, stop_verifiers_but_one).await;
+    assert_eq!(found.ids(), whole.ids());
+    let took = asked.elapsed();
+    let failovers = found.completion.speculation.failovers;
+    println!("three verifiers that were stopped cost {:?}, in {failovers} moves", took.saturating_sub(usual));
+    assert!(took < usual + STOPPED_MAX, "{took:?} where {usual:?} is usual");
     system.stop().await.unwrap();
 }
 

@@ -1,15 +1,17 @@
 //! One turn of the engine: the rows of many sequences in one forward pass.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use espalier_model::{Asked, BestOf, Decoder, Logits, ModelError, Output, Row, Segment, Workspace};
 use espalier_proto::RoundCounts;
+use espalier_service_kit::Ask;
 use espalier_speculation::{PassLoad, Token};
 use tokio::time::Instant;
 
 use super::command::Key;
-use super::round::{Found, Round, Timing};
+use super::round::{Found, Round, Timing, WaitingRound};
 use super::sequences::{Sequence, Sequences};
 use crate::counts::Counts;
 use crate::error::VerifierError;
@@ -84,21 +86,12 @@ fn drop_abandoned(sequences: &mut Sequences) {
     abandoned.into_iter().for_each(|key| sequences.close(key));
 }
 
-/// Rounds first, those that wait longest before others; then prompts, oldest first, with the round that waits for the end
-/// of each: no sequence waits a pass for its first token.
+/// Rounds first, then prompts, with the round that waits for the end of each: no sequence waits a pass for its first token.
+/// Where there is not enough for all, sequences share rows.
 fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
     let mut plans = BTreeMap::new();
-    let mut rows = plan_rounds(sequences, &mut plans);
-    let mut prompt_rows = PROMPT_ROWS_MAX;
-    for (key, sequence) in sequences.iter_mut() {
-        let count = sequence.unread().min(prompt_rows);
-        if count > 0 && rows < TURN_ROWS_MAX {
-            prompt_rows -= count;
-            let plan = plan_prompt(sequence, count);
-            rows += plan.rows.len();
-            plans.insert(key, plan);
-        }
-    }
+    let rows = plan_rounds(sequences, &mut plans);
+    plan_prompts(sequences, rows, &mut plans);
     plans
 }
 
@@ -112,16 +105,40 @@ fn plan_prompt(sequence: &mut Sequence, count: usize) -> Plan {
     }
 }
 
+/// Plans pieces of prompts, of which the first has room whatever else runs: rounds could fill all turns.
+fn plan_prompts(sequences: &mut Sequences, mut rows: usize, plans: &mut BTreeMap<Key, Plan>) {
+    let mut shares = std::mem::take(&mut sequences.shares.prompts);
+    let unread = sequences.iter_mut().map(|(key, sequence)| Ask { key, amount: sequence.unread() });
+    let asks: Vec<Ask<Key>> = unread.filter(|ask| ask.amount > 0).collect();
+    shares.begin(asks.iter().map(|ask| (ask.key, NonZeroU32::MIN)));
+    let mut waiting: Vec<usize> = (0..asks.len()).collect();
+    let mut prompt_rows = PROMPT_ROWS_MAX;
+    while prompt_rows > 0 && (rows < TURN_ROWS_MAX || waiting.len() == asks.len()) {
+        let Some(next) = shares.next_of(&asks, &waiting) else { break };
+        waiting.retain(|&index| index != next);
+        let Ask { key, amount } = asks[next];
+        let Some(sequence) = sequences.get_mut(key) else { continue };
+        let count = amount.min(prompt_rows);
+        prompt_rows -= count;
+        let plan = plan_prompt(sequence, count);
+        rows += plan.rows.len();
+        plans.insert(key, plan);
+        shares.give(&key, count);
+    }
+    shares.end(waiting.into_iter().map(|index| asks[index].key));
+    sequences.shares.prompts = shares;
+}
+
 /// Plans rounds and returns how many rows they take.
 fn plan_rounds(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>) -> usize {
-    let mut waiting: Vec<(Instant, Key, &mut Sequence)> =
-        sequences.iter_mut().filter_map(|(key, sequence)| Some((sequence.ready_since()?, key, sequence))).collect();
-    waiting.sort_by_key(|(since, key, _)| (*since, *key));
+    let mut waiting: Vec<(Key, WaitingRound)> =
+        sequences.iter_mut().filter_map(|(key, sequence)| Some((key, sequence.waiting_round()?))).collect();
+    waiting.sort_by_key(|(key, round)| (round.since, *key));
+    let asks: Vec<Ask<Key>> =
+        waiting.iter().map(|&(key, WaitingRound { rows: amount, .. })| Ask { key, amount }).collect();
     let mut rows = 0;
-    for (_, key, sequence) in waiting {
-        if rows >= TURN_ROWS_MAX {
-            break;
-        }
+    for key in sequences.shares.rounds.choose(&asks, TURN_ROWS_MAX).into_iter().map(|index| asks[index].key) {
+        let Some(sequence) = sequences.get_mut(key) else { continue };
         if let Some(round) = sequence.next_round() {
             let plan = Plan::deciding(Vec::new(), sequence.root_token(), round);
             rows += plan.rows.len();

@@ -46,6 +46,14 @@ pub(super) struct Timing {
     pub(super) prompts: Duration,
 }
 
+/// A round that could be run.
+pub(super) struct WaitingRound {
+    /// Since when.
+    pub(super) since: Instant,
+    /// Those of its tree and of the root.
+    pub(super) rows: usize,
+}
+
 /// A round on its way through a pass.
 pub(super) struct Round {
     pub(super) number: u64,

@@ -17,7 +17,9 @@ use super::command::{Command, Key, Loaded, Opening, Replies, Reply, Submitted};
 use super::gather::{Pass, Return};
 use super::known_states::{KnownStates, Origin};
 use super::prompts::PromptTime;
-use super::round::{Decision, Found, Round, Timing};
+use super::round::{Decision, Found, Round, Timing, WaitingRound};
+use super::row_shares::RowShares;
+use super::tapped::Tapped;
 use crate::admission::Slot;
 use crate::counts::Counts;
 use crate::error::VerifierError;
@@ -30,6 +32,7 @@ pub(super) struct Sequences {
     pub(super) counts: Counts,
     states: KnownStates,
     prompts: PromptTime,
+    pub(super) shares: RowShares,
     open: BTreeMap<Key, Sequence>,
 }
 
@@ -43,6 +46,7 @@ impl Sequences {
             counts: counts.clone(),
             states: KnownStates::default(),
             prompts: PromptTime::new(*costs),
+            shares: RowShares::default(),
             open: BTreeMap::new(),
         }
     }
@@ -86,6 +90,10 @@ impl Sequences {
     /// All of them, oldest first, and the time that was spent on their prompts.
     pub(super) fn with_prompt_time(&mut self) -> (impl Iterator<Item = (Key, &mut Sequence)>, &mut PromptTime) {
         (self.open.iter_mut().map(|(key, sequence)| (*key, sequence)), &mut self.prompts)
+    }
+
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Sequence> {
+        self.open.get_mut(&key)
     }
 
     /// Frees a sequence and all that it holds.
@@ -180,16 +188,6 @@ pub(super) struct Sequence {
     slot: Option<Slot>,
 }
 
-/// Hidden states that were asked for.
-struct Tapped {
-    /// After which layer, counted from 1, they are read, and of whose texts.
-    origin: Origin,
-    /// Those of committed positions that have not been sent.
-    unsent: HiddenStates,
-    /// Where those of the prompt are kept, until they are.
-    keeps: Option<KnownStates>,
-}
-
 impl Sequence {
     fn new(opening: Opening, memory: Memory, model: &ModelConfig, prompts_told: Duration) -> Self {
         let Opening { open, replies, slot } = opening;
@@ -243,12 +241,14 @@ impl Sequence {
         self.replies.is_closed()
     }
 
-    /// Since when its next round could have been run, if it has one and is past its prompt.
-    pub(super) fn ready_since(&self) -> Option<Instant> {
-        if self.unread() > 0 {
-            return None;
-        }
-        self.submitted.front().map(|submitted| submitted.arrived.max(self.answered))
+    /// Its next round, if it has one and is past its prompt.
+    pub(super) fn waiting_round(&self) -> Option<WaitingRound> {
+        let Submitted { submission, arrived, .. } = self.submitted.front().filter(|_| self.unread() == 0)?;
+        let nodes = match submission {
+            Submission::Credit(_) => 0,
+            Submission::Tree(numbered) => numbered.tree.tree().len(),
+        };
+        Some(WaitingRound { since: self.answered.max(*arrived), rows: 1 + nodes })
     }
 
     /// How many committed tokens must be run before a tree can be.
@@ -295,19 +295,13 @@ impl Sequence {
     /// Takes note of committed rows, if their hidden states are wanted.
     pub(super) fn keep_states(&mut self, rows: &[usize], found: &Found<'_>) {
         let root = self.root();
-        let Some(Tapped { origin, unsent, keeps }) = &mut self.tapped else { return };
-        rows.iter().filter_map(|&row| found.state(row)).for_each(|state| unsent.push(state));
-        if unsent.end() >= root
-            && let Some(known) = keeps.take()
-        {
-            known.keep(*origin, &self.committed[..root], unsent);
-        }
+        let Some(tapped) = &mut self.tapped else { return };
+        tapped.keep(rows.iter().filter_map(|&row| found.state(row)), &self.committed[..root]);
     }
 
     /// The hidden states that have not been sent; none if they are not wanted.
     fn unsent_states(&mut self) -> Option<HiddenStates> {
-        let unsent = &mut self.tapped.as_mut()?.unsent;
-        Some(unsent.split_front(unsent.rows()))
+        Some(self.tapped.as_mut()?.take_unsent())
     }
 
     /// Decides on a round whose rows have been run, after those of `read` committed tokens: commits what the target agrees

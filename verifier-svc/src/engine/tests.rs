@@ -2,6 +2,7 @@
 //! by hand.
 #![allow(clippy::unwrap_used)]
 
+mod fairness;
 mod lost;
 mod rounds;
 

@@ -18,6 +18,7 @@ use super::fresh::Fresh;
 use super::paths::TlsFiles;
 use super::role::Role;
 use super::{PROTOCOL, VERSIONS, provider};
+use crate::reach::answered;
 use crate::wire::Wire;
 
 /// How long a server's first word is waited for: it is on its way when the handshake is over.
@@ -81,7 +82,7 @@ impl ClientTls {
             // An IPv6 address stands in brackets.
             None => ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?,
         };
-        let stream = TlsConnector::from(self.config.get()).connect(name, stream).await?;
+        let stream = answered(TlsConnector::from(self.config.get()).connect(name, stream)).await?;
         // To a client the handshake of TLS 1.3 is over before the server has seen its certificate. In HTTP/2 a server speaks
         // first: either of its settings, or of what it has against the certificate.
         let mut stream = BufReader::new(stream);

@@ -25,9 +25,19 @@ fn share(target: &str, weight: u32) -> TargetShare {
     TargetShare { target: target.into(), weight: NonZeroU32::new(weight).unwrap() }
 }
 
+/// Whom rows are counted to.
+struct Who {
+    share: TargetShare,
+    sequence: SequenceNumber,
+}
+
+fn who(sequence: SequenceNumber) -> Who {
+    Who { share: share("a", 1), sequence }
+}
+
 /// A sequence whose trees are verified in no time: as soon as one is grown, the next begins.
 struct Client {
-    share: TargetShare,
+    who: Who,
     text: Vec<Token>,
     grown: oneshot::Receiver<Grown>,
     rounds: usize,
@@ -50,8 +60,9 @@ impl<'a> Sharing<'a> {
         for tokens in lengths {
             let text = text(tokens);
             let drafting = self.bench.sequence_under(POLICY, &text);
-            let grown = begin(&mut self.turns, share, drafting);
-            self.clients.push(Client { share: share.clone(), text, grown, rounds: 0 });
+            let who = Who { share: share.clone(), sequence: self.clients.len() as SequenceNumber };
+            let grown = begin(&mut self.turns, &who, drafting);
+            self.clients.push(Client { who, text, grown, rounds: 0 });
         }
     }
 
@@ -64,7 +75,7 @@ impl<'a> Sharing<'a> {
             drafting.finish().unwrap();
             client.text.push(known as Token * 31 % 487 + 3);
             drafting.commit(&outcome(&client.text, known, HiddenStates::new(0, 64)), None).unwrap();
-            client.grown = begin(&mut self.turns, &client.share, drafting);
+            client.grown = begin(&mut self.turns, &client.who, drafting);
             client.rounds += 1;
         }
         rows
@@ -84,10 +95,10 @@ impl<'a> Sharing<'a> {
     }
 }
 
-fn begin(turns: &mut Turns<'_>, share: &TargetShare, mut drafting: Box<Drafting>) -> oneshot::Receiver<Grown> {
+fn begin(turns: &mut Turns<'_>, who: &Who, mut drafting: Box<Drafting>) -> oneshot::Receiver<Grown> {
     let (home, grown) = oneshot::channel();
     drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
-    turns.take(GrowRequest { drafting, share: share.clone(), home });
+    turns.take(GrowRequest { drafting, share: who.share.clone(), sequence: who.sequence, home });
     grown
 }
 
@@ -136,8 +147,8 @@ fn a_token_that_the_drafter_does_not_have_fails_its_own_sequence_alone() {
     let mut turns = Turns::new(&bench.model, Workspace::new(1), Arc::default());
     let known = text(20);
     let foreign = [&known[..], &[vocab as Token]].concat();
-    let mut others = begin(&mut turns, &share("a", 1), bench.sequence_under(POLICY, &known));
-    let mut own = begin(&mut turns, &share("a", 1), bench.sequence_under(POLICY, &foreign));
+    let mut others = begin(&mut turns, &who(1), bench.sequence_under(POLICY, &known));
+    let mut own = begin(&mut turns, &who(2), bench.sequence_under(POLICY, &foreign));
     while turns.turn() > 0 {}
     let refusal = own.try_recv().unwrap().err().unwrap().to_string();
     assert_eq!(refusal, format!("token {vocab} is beyond the {vocab} tokens of the drafter"));
@@ -153,7 +164,7 @@ fn who_shares_a_level_that_fails_is_told_why() {
     let on_device = LoadOptions { device: DeviceKind::Candle, ..LoadOptions::default() };
     let folders = DraftFolder { dir: &target(), target: None };
     elsewhere.cache = DraftModel::open_with_progress(folders, &on_device, |_, _| {}).unwrap().decoder().new_cache();
-    let mut grown = begin(&mut turns, &share("a", 1), elsewhere);
+    let mut grown = begin(&mut turns, &who(3), elsewhere);
     turns.turn();
     let refusal = grown.try_recv().unwrap().err().unwrap().to_string();
     assert_eq!(refusal, "a draft level failed: a cache has its keys and values on another device than the model");

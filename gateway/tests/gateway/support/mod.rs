@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
+mod black_hole;
 mod life;
 mod program;
 mod target;
@@ -18,6 +19,7 @@ use espalier_speculation::{Sampling, StopStrings, Token};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
+pub use black_hole::*;
 pub use program::Program;
 pub use target::*;
 pub use toys::*;
