@@ -224,12 +224,12 @@ impl Sequence {
         self.submitted.push_back(submitted);
     }
 
-    /// After what time it is to be back, if it was answered and is not late.
+    /// After what time it is to be back, if it was answered and is not due yet.
     fn due_after(&self, now: Instant) -> Option<Duration> {
         if self.has_work() || !self.has_decided {
             return None;
         }
-        (self.answered + self.returns?.by()).checked_duration_since(now)
+        (self.answered + self.returns?.by()).checked_duration_since(now).filter(|after| !after.is_zero())
     }
 
     pub(super) fn cache(&mut self) -> &mut KvCache {
