@@ -45,7 +45,7 @@ pub use admission::{ClientNameError, Occupancy, REQUESTS_LIMIT, Reason, Refusal,
 pub use caps::{CapError, UnknownPolicy};
 pub use config::{Args, Config, ConfigError, ConfigFault, PEERS_MAX};
 pub use error::{GatewayError, RequestError};
-pub use keys::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError};
+pub use keys::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError, count_keys};
 pub use locks::LockArgs;
 pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};
 pub use renderer::{RenderError, Renderer, render_chat_templates};
