@@ -22,8 +22,17 @@ pub fn mutated(seeds: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
 
 type Way = fn(&mut Vec<u8>, &[Vec<u8>], &mut Dice);
 
-const WAYS: [Way; 9] =
-    [as_a_message, as_a_message, cut, overwrite_word, insert_word, repeat, remove, splice, rewrite_number];
+const WAYS: [Way; 9] = [
+    as_a_message,
+    as_a_message,
+    cut,
+    |bytes, _, dice| overwrite_word(bytes, dice),
+    insert_word,
+    repeat,
+    remove,
+    splice,
+    rewrite_number,
+];
 
 /// What counts, lengths and offsets are at their worst.
 const WORDS: [u64; 14] = [
@@ -86,7 +95,7 @@ fn word(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-fn overwrite_word(bytes: &mut Vec<u8>, _: &[Vec<u8>], dice: &mut Dice) {
+fn overwrite_word(bytes: &mut [u8], dice: &mut Dice) {
     let (at, word) = (dice.below(bytes.len()), word(dice));
     bytes.iter_mut().skip(at).zip(word).for_each(|(byte, new)| *byte = new);
 }
