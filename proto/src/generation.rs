@@ -345,7 +345,7 @@ fn read_summary(wire: pb::SpeculationStatistics) -> Result<SpeculationSummary, W
         depth: wire.depth,
         accepted: wire.accepted,
         accepted_by_depth: wire.accepted_by_depth,
-        tau: wire.tau,
+        tau: wire.tau.map(|tau| read_ratio("tau", tau)).transpose()?,
         draft: read_millis("draft_ms", wire.draft_ms)?,
         verify: read_millis("verify_ms", wire.verify_ms)?,
         wait: read_millis("wait_ms", wire.wait_ms)?,
@@ -355,8 +355,23 @@ fn read_summary(wire: pb::SpeculationStatistics) -> Result<SpeculationSummary, W
     })
 }
 
+fn read_ratio(field: &'static str, value: f64) -> Result<f64, WireError> {
+    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err(WireError::Ratio { field, value }) }
+}
+
+/// From so many milliseconds on, which are eleven days, a float does not hold nanoseconds.
+const WHOLE_MILLIS_FROM: f64 = 1e9;
+
+/// From so many on, which are thirty thousand years, it does not hold milliseconds.
+const MILLIS_MAX: f64 = 1e15;
+
 fn read_millis(field: &'static str, wire_ms: f64) -> Result<Duration, WireError> {
-    Duration::try_from_secs_f64(wire_ms / 1e3).map_err(|_| WireError::Time { field, value_ms: wire_ms })
+    let fault = || WireError::Time { field, value_ms: wire_ms };
+    let millis = if wire_ms < WHOLE_MILLIS_FROM { wire_ms } else { wire_ms.round() };
+    if millis > MILLIS_MAX {
+        return Err(fault());
+    }
+    Duration::try_from_secs_f64(millis / 1e3).map_err(|_| fault())
 }
 
 /// A target that answers at present.
@@ -477,6 +492,25 @@ mod tests {
     fn a_time_that_is_none_is_refused() {
         let statistics = pb::SpeculationStatistics { draft_ms: f64::NAN, ..Default::default() };
         assert!(matches!(read_summary(statistics), Err(WireError::Time { field: "draft_ms", .. })));
+        let statistics = pb::SpeculationStatistics { wait_ms: 1e15 + 1.0, ..Default::default() };
+        assert!(matches!(read_summary(statistics), Err(WireError::Time { field: "wait_ms", .. })));
+    }
+
+    #[test]
+    fn times_of_any_length_survive_the_wire() {
+        for wire_ms in [0.0, 1e-6, 0.123_456, 999_999_999.999_999, 1e9, 1_234_567_890_123.25, 999_999_999_999_999.0] {
+            let read = |verify_ms| read_summary(pb::SpeculationStatistics { verify_ms, ..Default::default() }).unwrap();
+            let summary = read(wire_ms);
+            assert_eq!(read(write_summary(summary.clone()).verify_ms), summary, "{wire_ms}");
+        }
+    }
+
+    #[test]
+    fn a_ratio_that_is_none_is_refused() {
+        for tau in [f64::NAN, f64::INFINITY, -1.0] {
+            let refusal = read_summary(pb::SpeculationStatistics { tau: Some(tau), ..Default::default() }).unwrap_err();
+            assert_eq!(refusal.to_string(), format!("tau is {tau}, which is no number from 0 on"));
+        }
     }
 
     #[test]

@@ -173,7 +173,22 @@ mod tests {
         let json = br#"{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}, "decoder":"#;
         let parts = Parts { tokenizer: json.to_vec(), config: None, chat_template: None };
         let refusal = Tokenizer::from_parts(parts).map(drop).map_err(|fault| fault.to_string());
-        let words = "tokenizer.json is malformed: EOF while parsing a value at line 1 column 83";
+        let words = "tokenizer.json is malformed: EOF while parsing a value at line 1 column 82";
         assert_eq!(refusal, Err(words.to_owned()));
+    }
+
+    #[test]
+    fn what_the_library_panics_of_is_a_fault_of_the_text() {
+        let json = br#"{
+            "version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+            "post_processor": {
+                "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x", "type_id": 0}}],
+                "pair": [{"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {}
+            }
+        }"#;
+        let parts = Parts { tokenizer: json.to_vec(), config: None, chat_template: None };
+        let encoded = Tokenizer::from_parts(parts).and_then(|tokenizer| tokenizer.encode("a", true));
+        let words = "the text of 1 bytes cannot be tokenized: the library panicked: no entry found for key";
+        assert_eq!(encoded.map_err(|fault| fault.to_string()), Err(words.to_owned()));
     }
 }

@@ -53,7 +53,7 @@ const WORDS: [u64; 14] = [
 ];
 
 /// What numbers of texts are at their worst, and what is none.
-const NUMBERS: [&str; 20] = [
+const NUMBERS: [&str; 21] = [
     "0",
     "-1",
     "-0",
@@ -69,6 +69,7 @@ const NUMBERS: [&str; 20] = [
     "1e400",
     "1e-400",
     "1e308",
+    "3e-300",
     "NaN",
     "null",
     "true",

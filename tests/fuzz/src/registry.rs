@@ -2,8 +2,8 @@
 
 use crate::target::Target;
 use crate::targets::{
-    checkpoint, config, drafter, generation, gguf, gguf_model, gguf_tokenizer, keys, pem, pieces, policy, profiles,
-    speculate, status, template, tokenizer, verify,
+    checkpoint, config, deadline, drafter, generation, gguf, gguf_model, gguf_tokenizer, golden, keys, pem, pieces,
+    policy, profiles, speculate, status, template, tokenizer, verify,
 };
 
 /// All targets, those of files first.
@@ -15,6 +15,7 @@ pub const TARGETS: &[Target] = &[
     checkpoint::TARGET,
     drafter::DRAFTER,
     drafter::PREDICTOR,
+    golden::TARGET,
     tokenizer::TOKENIZER,
     tokenizer::SETTINGS,
     template::TARGET,
@@ -41,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     status::DRAFTER,
     status::SYSTEM,
     status::FAULT,
+    deadline::TARGET,
 ];
 
 impl Target {

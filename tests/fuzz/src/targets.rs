@@ -2,11 +2,13 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod config;
+pub(crate) mod deadline;
 pub(crate) mod drafter;
 pub(crate) mod generation;
 pub(crate) mod gguf;
 pub(crate) mod gguf_model;
 pub(crate) mod gguf_tokenizer;
+pub(crate) mod golden;
 pub(crate) mod keys;
 pub(crate) mod model;
 pub(crate) mod pem;

@@ -8,7 +8,8 @@ use crate::tiny;
 
 pub(crate) const TARGET: Target = Target {
     name: "checkpoint",
-    about: "A folder of config.json, generation_config.json, an index of shards and tensors is refused, or runs.",
+    about: "A folder of config.json, generation_config.json, an index of shards and tensors is refused, or runs; a GGUF \
+            file that is made of it describes the same model.",
     run: |bytes| {
         let [config, generation, index, tensors] = split(bytes);
         let described = [("config.json", config), ("generation_config.json", generation)];
@@ -18,7 +19,12 @@ pub(crate) const TARGET: Target = Target {
         };
         let files = described.into_iter().chain(stored).filter(|(_, bytes)| !bytes.is_empty());
         let files: Vec<File<'_>> = files.map(|(name, bytes)| File { name, bytes }).collect();
-        model::run_all(Folder::of(&files).path())
+        let folder = Folder::of(&files);
+        let runs = model::run_all(folder.path());
+        if runs {
+            model::check_conversion(folder.path());
+        }
+        runs
     },
     seeds: || {
         let index = br#"{"weight_map": {"model.norm.weight": "1.safetensors"}}"#;

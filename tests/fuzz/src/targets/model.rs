@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use crate::target::refused;
 use espalier_model::{
-    Asked, Checkpoint, Decoder, LoadOptions, Logits, RawModel, Result, Row, Segment, Workspace, fingerprint,
+    Asked, Checkpoint, Decoder, GgufExport, LoadOptions, Logits, ModelConfig, RawModel, Result, Row, Segment,
+    Workspace, fingerprint,
 };
+
+use crate::folder::{File, Folder};
+use crate::target::refused;
 
 /// The most memory of a model that is a few kilobytes on disk: its context may be long, and its layers many.
 pub(crate) const MEMORY_MAX: usize = 64 << 20;
@@ -28,6 +31,21 @@ fn load(path: &Path) -> Result<()> {
     let raw = RawModel::load(&checkpoint.config, &weights, None)?;
     raw.embedding.to_tensor()?;
     run(&Decoder::load(&checkpoint, &LoadOptions::default())?)
+}
+
+/// Makes a GGUF file of a checkpoint that runs, if one can be: it describes the same model, and runs too.
+pub(crate) fn check_conversion(path: &Path) {
+    let checkpoint = Checkpoint::open(path).expect("it has been opened before");
+    let mut bytes = Vec::new();
+    if GgufExport::default().write(&checkpoint, &mut bytes, |_, _| {}).is_err() {
+        return;
+    }
+    let folder = Folder::of(&[File { name: "model.gguf", bytes: &bytes }]);
+    let converted = Checkpoint::open(folder.path()).expect("what was converted can be opened");
+    // GGUF has one name for Llama and Mistral.
+    let config = ModelConfig { family: converted.config.family, ..checkpoint.config };
+    assert_eq!(converted.config, config, "what was converted is another model");
+    load(folder.path()).expect("what was converted can be run");
 }
 
 /// The first token of a text.
