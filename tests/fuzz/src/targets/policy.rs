@@ -22,7 +22,7 @@ pub(crate) const POLICY: Target = Target {
     },
     seeds: || {
         let full =
-            ["eagle2,total=16,stop=svip,stop.h=0.4,every=2,gate=off", "pct,width=4,max_depth=10", "opt-tree,n=20"];
+            ["eagle2,total=16,stop=svip,stop.h=0.4,every=2,gate=off", "pct,width=4,max_depth=10", "svip,h=1e-300"];
         policy_names().chain(full).map(|text| text.as_bytes().to_vec()).collect()
     },
     tries: 6000,
