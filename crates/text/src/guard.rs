@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a library makes of something; where it panics, its words are the fault.
 ///
-/// Files of tokenizers and templates come from strangers, and what reads them takes some for granted. Nothing that is used
-/// after a panic is changed by what panicked: tokenizers and templates are read only, but for caches behind locks.
+/// Files of tokenizers and templates come from strangers, and what reads them takes some for granted. Nothing that is
+/// used after a panic is changed by what panicked: tokenizers and templates are read only, but for caches behind locks.
 pub(crate) fn guarded<T>(library: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(library))
         .unwrap_or_else(|panic| Err(format!("the library panicked: {}", words(&*panic))))
