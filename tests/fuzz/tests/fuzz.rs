@@ -1,8 +1,8 @@
 //! Every target with its seeds, changed a little: the same inputs each time. `tests/fuzz/run` looks further.
 //!
 //! A case that fails is named by its target and its number, and is tried alone with both in `ESPALIER_FUZZ_CASE`:
-//! `ESPALIER_FUZZ_CASE=gguf:1234 cargo test --workspace --test fuzz`. Without a number all cases of the target are tried,
-//! each after it was printed, in case one ends the whole process.
+//! `ESPALIER_FUZZ_CASE=gguf:1234 cargo test --workspace --test fuzz`. Without a number all cases of the target are
+//! tried, each after it was printed, in case one ends the whole process.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;

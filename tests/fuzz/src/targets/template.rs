@@ -43,8 +43,8 @@ pub(crate) const TARGET: Target = Target {
 /// The longest template that is tried, in bytes.
 const BYTES_MAX: usize = 4096;
 
-/// Whether a template may take any memory: that of its values is bounded by the process that renders it, and not by what
-/// is tried here. What multiplies or pads does so by numbers of at most three digits, and once.
+/// Whether a template may take any memory: that of its values is bounded by the process that renders it, and not by
+/// what is tried here. What multiplies or pads does so by numbers of at most three digits, and once.
 fn is_costly(template: &[u8]) -> bool {
     let digits = template.split(|byte| !byte.is_ascii_digit() && *byte != b'_').map(<[u8]>::len).max();
     let multiplies = template.iter().filter(|&&byte| byte == b'*').count();
