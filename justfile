@@ -115,6 +115,11 @@ hostile *args:
         --bin espalier-verifier --bin espalier-drafter --bin espalier-gateway --bin espalier-hostile
     target/release/espalier-hostile --programs target/release {{ args }}
 
+# Has libFuzzer look for bytes that do harm, in a target of tests/fuzz or in all; needs a C++ compiler.
+[positional-arguments]
+fuzz target seconds="60" *args:
+    tests/fuzz/run "$@"
+
 # Compares the text of plain and speculative decoding over many prompts: targets, temperatures, policies, threads.
 lossless prompts="models/medium/greedy.jsonl" limit="50":
     #!/usr/bin/env bash

@@ -12,5 +12,6 @@ mod meter;
 mod ring;
 
 pub use error::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError};
+pub use file::count_keys;
 pub(crate) use live::Keys;
 pub(crate) use ring::Holder;

@@ -51,7 +51,7 @@ pub use caps::{CapError, UnknownPolicy};
 pub use chance::Chance;
 pub use config::{Args, Config, ConfigError, ConfigFault, PEERS_MAX};
 pub use error::{GatewayError, RequestError};
-pub use keys::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError};
+pub use keys::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError, count_keys};
 pub use locks::LockArgs;
 pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};
 pub use renderer::{RenderError, Renderer, render_chat_templates};

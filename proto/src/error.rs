@@ -100,6 +100,14 @@ pub enum WireError {
         /// Its value, in milliseconds.
         value_ms: f64,
     },
+    /// What cannot be a ratio of counts.
+    #[error("{field} is {value}, which is no number from 0 on")]
+    Ratio {
+        /// The field's name.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+    },
     /// Logprobs that do not belong to the tokens they come with.
     #[error("{found} logprobs came with {tokens} tokens")]
     Logprobs {

@@ -1,7 +1,5 @@
 //! The `Generation` service: what clients ask for, and what they get.
 
-use std::time::Duration;
-
 use espalier_speculation::{FinishReason, LOGPROBS_MAX, Sampling, StopStrings, Token};
 
 use crate::common::{
@@ -14,6 +12,7 @@ use crate::pb;
 use crate::pb::generate_request::Prompt as WirePrompt;
 use crate::pb::generate_response::Event as Down;
 use crate::sequence::{STOP_TOKENS_MAX, SequenceId};
+use crate::speculation_summary::{SpeculationSummary, read_summary, write_summary};
 use crate::verifier_card::MODEL_NAME_BYTES_MAX;
 
 /// What is to be continued.
@@ -185,37 +184,6 @@ pub struct Completion {
     pub stop_string: Option<String>,
 }
 
-/// How speculation went over a whole generation.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SpeculationSummary {
-    /// Verification rounds.
-    pub rounds: u64,
-    /// Nodes drafted, before pruning.
-    pub drafted: u64,
-    /// Nodes sent and verified.
-    pub verified: u64,
-    /// Depths of the deepest nodes sent, summed over the rounds.
-    pub depth: u64,
-    /// Draft tokens committed.
-    pub accepted: u64,
-    /// Rounds that accepted a node of depth `i + 1`, at index `i`.
-    pub accepted_by_depth: Vec<u64>,
-    /// Committed tokens per round; `None` before the first.
-    pub tau: Option<f64>,
-    /// Time spent growing trees.
-    pub draft: Duration,
-    /// Time the target spent computing.
-    pub verify: Duration,
-    /// Time spent waiting for outcomes beyond that.
-    pub wait: Duration,
-    /// Who drafted last: a drafter's name, `ngram` or `none`.
-    pub drafter: String,
-    /// The policy, every parameter included.
-    pub policy: String,
-    /// How often the sequence was opened again elsewhere.
-    pub failovers: u32,
-}
-
 /// What a client is told first of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
@@ -319,46 +287,6 @@ fn read_completion(wire: pb::Finished) -> Result<Completion, WireError> {
     })
 }
 
-fn write_summary(summary: SpeculationSummary) -> pb::SpeculationStatistics {
-    pb::SpeculationStatistics {
-        rounds: summary.rounds,
-        drafted: summary.drafted,
-        verified: summary.verified,
-        depth: summary.depth,
-        accepted: summary.accepted,
-        accepted_by_depth: summary.accepted_by_depth,
-        tau: summary.tau,
-        draft_ms: summary.draft.as_secs_f64() * 1e3,
-        verify_ms: summary.verify.as_secs_f64() * 1e3,
-        wait_ms: summary.wait.as_secs_f64() * 1e3,
-        drafter: summary.drafter,
-        policy: summary.policy,
-        failovers: summary.failovers,
-    }
-}
-
-fn read_summary(wire: pb::SpeculationStatistics) -> Result<SpeculationSummary, WireError> {
-    Ok(SpeculationSummary {
-        rounds: wire.rounds,
-        drafted: wire.drafted,
-        verified: wire.verified,
-        depth: wire.depth,
-        accepted: wire.accepted,
-        accepted_by_depth: wire.accepted_by_depth,
-        tau: wire.tau,
-        draft: read_millis("draft_ms", wire.draft_ms)?,
-        verify: read_millis("verify_ms", wire.verify_ms)?,
-        wait: read_millis("wait_ms", wire.wait_ms)?,
-        drafter: wire.drafter,
-        policy: wire.policy,
-        failovers: wire.failovers,
-    })
-}
-
-fn read_millis(field: &'static str, wire_ms: f64) -> Result<Duration, WireError> {
-    Duration::try_from_secs_f64(wire_ms / 1e3).map_err(|_| WireError::Time { field, value_ms: wire_ms })
-}
-
 /// A target that answers at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetCard {
@@ -400,6 +328,8 @@ impl TryFrom<pb::Target> for TargetCard {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::time::Duration;
 
     use super::*;
 
@@ -471,12 +401,6 @@ mod tests {
         for event in [GenerationEvent::Begun(begun), tokens, finished] {
             assert_eq!(GenerationEvent::try_from(pb::GenerateResponse::from(event.clone())), Ok(event));
         }
-    }
-
-    #[test]
-    fn a_time_that_is_none_is_refused() {
-        let statistics = pb::SpeculationStatistics { draft_ms: f64::NAN, ..Default::default() };
-        assert!(matches!(read_summary(statistics), Err(WireError::Time { field: "draft_ms", .. })));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod generation;
 mod hidden_states;
 mod numbered_tree;
 mod sequence;
+mod speculation_summary;
 mod status;
 mod submission;
 mod tokenizer_files;
@@ -38,12 +39,12 @@ pub use drafter_card::{DrafterCard, OnlyTarget};
 pub use error::WireError;
 pub use fault::{Fault, FaultKind, Party};
 pub use generation::{
-    Alternative, Begun, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt,
-    SpeculationSummary, TargetCard,
+    Alternative, Begun, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, TargetCard,
 };
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
 pub use sequence::{SEQUENCE_ID_BYTES_MAX, STOP_TOKENS_MAX, SequenceBounds, SequenceId, SequenceSpec};
+pub use speculation_summary::SpeculationSummary;
 pub use status::{
     DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Process, RoundCounters, RoundCounts,
     ServiceState, Slots, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,

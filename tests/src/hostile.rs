@@ -5,11 +5,9 @@
 mod body;
 mod call;
 mod case;
-mod dice;
 mod http;
 mod line;
 mod rpc;
-mod spoil;
 mod usual;
 mod values;
 mod verdict;

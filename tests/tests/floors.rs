@@ -17,7 +17,7 @@ const FLOORS: [&[&str]; 8] = [
     &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-trainer", "espalier-verifier"],
     &["espalier-local"],
     &["espalier-command"],
-    &["espalier-bench"],
+    &["espalier-bench", "espalier-fuzz"],
     &["espalier", "espalier-tests"],
 ];
 

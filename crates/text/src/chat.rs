@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::strftime;
 use crate::error::{Result, TextError};
+use crate::guard::guarded;
 use crate::parts::{Settings, SpecialToken};
 
 const NAME: &str = "chat_template";
@@ -86,7 +87,8 @@ impl ChatTemplate {
     pub fn parse(source: &TemplateSource) -> Result<Self> {
         let mut environment = environment().map_err(|fault| syntax_fault(&fault))?;
         let template = without_generation_marks(&source.source);
-        environment.add_template_owned(NAME, template).map_err(|fault| syntax_fault(&fault))?;
+        let parsed = guarded(|| environment.add_template_owned(NAME, template).map_err(|fault| fault.to_string()));
+        parsed.map_err(|fault| TextError::TemplateSyntax { fault: short(&fault) })?;
         let special = source.special.iter().map(|(name, token)| (name.as_str(), token.as_str()));
         Ok(Self { environment, special: Value::from_pairs(special) })
     }
@@ -109,8 +111,11 @@ impl ChatTemplate {
             ..self.special.clone()
         };
         let mut prompt = Bounded::default();
-        let template = self.environment.get_template(NAME);
-        let rendered = template.and_then(|template| template.render_captured_to(context, &mut prompt).map(drop));
+        let rendered = guarded(|| {
+            let template = self.environment.get_template(NAME);
+            Ok(template.and_then(|template| template.render_captured_to(context, &mut prompt).map(drop)))
+        });
+        let rendered = rendered.map_err(|fault| TextError::TemplateFailed { fault: short(&fault) })?;
         if prompt.over {
             return Err(TextError::LongPrompt { limit: PROMPT_BYTES_MAX });
         }
@@ -298,6 +303,12 @@ mod tests {
             let fault = render(source).unwrap_err().to_string();
             assert!(fault.len() < 1200 && fault.ends_with('…'), "{fault}");
         }
+    }
+
+    #[test]
+    fn nothing_can_be_turned_round() {
+        let rendered = template("{% for m in messages[::-1] %}{{ m.role }}{% endfor %}.").render(&[], UNIX_EPOCH);
+        assert_eq!(rendered.unwrap(), ".");
     }
 
     #[test]

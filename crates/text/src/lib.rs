@@ -13,6 +13,7 @@ mod fingerprint;
 mod gguf_export;
 mod gguf_fault;
 mod gguf_parts;
+mod guard;
 mod parts;
 mod source;
 mod tokenizer;

@@ -6,10 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use espalier_speculation::Token;
+use serde::de::IgnoredAny;
 
 use crate::chat::{ChatTemplate, Message, TemplateSource};
 use crate::error::{Result, TextError};
 use crate::fingerprint::fingerprint;
+use crate::guard::guarded;
 use crate::parts::Parts;
 
 /// A tokenizer with its chat template. Clones share everything.
@@ -96,9 +98,10 @@ impl Tokenizer {
 
     /// Tokenizes a text; `add_special` adds the tokens that begin and end a text, as the tokenizer defines.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<Token>> {
-        match self.0.tokenizer.encode_fast(text, add_special) {
+        let encoded = guarded(|| self.0.tokenizer.encode_fast(text, add_special).map_err(|fault| fault.to_string()));
+        match encoded {
             Ok(encoding) => Ok(encoding.get_ids().to_vec()),
-            Err(fault) => Err(TextError::Encode { bytes: text.len(), fault: fault.to_string() }),
+            Err(fault) => Err(TextError::Encode { bytes: text.len(), fault }),
         }
     }
 
@@ -130,10 +133,8 @@ impl Tokenizer {
 
     /// The text of some tokens. Special and unknown tokens have none; bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[Token]) -> Result<String> {
-        self.0
-            .tokenizer
-            .decode(tokens, true)
-            .map_err(|fault| TextError::Decode { tokens: tokens.len(), fault: fault.to_string() })
+        let decoded = guarded(|| self.0.tokenizer.decode(tokens, true).map_err(|fault| fault.to_string()));
+        decoded.map_err(|fault| TextError::Decode { tokens: tokens.len(), fault })
     }
 
     /// All tokens by their texts.
@@ -155,7 +156,39 @@ impl Tokenizer {
 
 /// Parses `tokenizer.json`. The padding and truncation that it may ask for are for training batches, not for prompts.
 fn load(json: &[u8]) -> Result<tokenizers::Tokenizer, String> {
-    let mut tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(|fault| fault.to_string())?;
+    // The library panics at some of what is no JSON.
+    serde_json::from_slice::<IgnoredAny>(json).map_err(|fault| fault.to_string())?;
+    let read = || tokenizers::Tokenizer::from_bytes(json).map_err(|fault| fault.to_string());
+    let mut tokenizer = guarded(read)?;
     tokenizer.with_padding(None).with_truncation(None).map_err(|fault| fault.to_string())?;
     Ok(tokenizer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_json_is_refused_wherever_it_ends() {
+        let json = br#"{"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}, "decoder":"#;
+        let parts = Parts { tokenizer: json.to_vec(), config: None, chat_template: None };
+        let refusal = Tokenizer::from_parts(parts).map(drop).map_err(|fault| fault.to_string());
+        let words = "tokenizer.json is malformed: EOF while parsing a value at line 1 column 82";
+        assert_eq!(refusal, Err(words.to_owned()));
+    }
+
+    #[test]
+    fn what_the_library_panics_of_is_a_fault_of_the_text() {
+        let json = br#"{
+            "version": "1.0", "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+            "post_processor": {
+                "type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "x", "type_id": 0}}],
+                "pair": [{"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {}
+            }
+        }"#;
+        let parts = Parts { tokenizer: json.to_vec(), config: None, chat_template: None };
+        let encoded = Tokenizer::from_parts(parts).and_then(|tokenizer| tokenizer.encode("a", true));
+        let words = "the text of 1 bytes cannot be tokenized: the library panicked: no entry found for key";
+        assert_eq!(encoded.map_err(|fault| fault.to_string()), Err(words.to_owned()));
+    }
 }

@@ -55,6 +55,14 @@ pub(super) fn read(path: &Path) -> Result<String, KeysError> {
     Ok(text)
 }
 
+/// How many keys there are in a text as a file of keys has it.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn count_keys(text: &str) -> Result<usize, KeysParseError> {
+    parse(text).map(|entries| entries.len())
+}
+
 /// Reads a JSON object with a list of `keys`.
 pub(super) fn parse(text: &str) -> Result<Vec<Entry>, KeysParseError> {
     let Written { keys } = serde_json::from_str(text)?;

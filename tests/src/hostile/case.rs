@@ -7,12 +7,12 @@ use espalier_proto::MESSAGE_BYTES_MAX;
 
 use super::body::{HEADER_BYTES, Readable, frame, frame_as};
 use super::call::{Call, End};
-use super::dice::Dice;
 use super::http;
 use super::rpc::Rpc;
-use super::spoil::spoil;
 use super::usual::{self, Surroundings};
 use super::values::{self, Must, Spoiled};
+use espalier_fuzz::Dice;
+use espalier_fuzz::spoil;
 
 /// What is wrong with a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Calls whose headers, method or path are wrong.
 
 use super::call::{Call, Header};
-use super::dice::Dice;
+use espalier_fuzz::Dice;
 
 /// Spoils the head of a call.
 pub(super) fn spoil(call: &mut Call, dice: &mut Dice) {

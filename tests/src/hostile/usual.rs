@@ -7,8 +7,8 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
-use super::dice::Dice;
 use super::rpc::{Asks, Rpc, service};
+use espalier_fuzz::Dice;
 
 /// What messages name.
 #[derive(Debug, Clone)]

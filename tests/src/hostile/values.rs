@@ -12,9 +12,9 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::{ExtensionRequest, ServerReflectionRequest};
 
-use super::dice::Dice;
 use super::rpc::{Asks, Rpc};
 use super::usual::{self, Surroundings};
+use espalier_fuzz::Dice;
 use way::{Way, long, odd, refused, spoiled};
 
 pub(super) use way::{Must, Spoiled};

@@ -86,10 +86,19 @@ pub(super) struct Value(pub(super) Option<f64>);
 impl Display for Value {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(number) => write!(f, "{number}"),
+            Some(number) => f.write_str(&written(number)),
             None => f.write_str(AUTO),
         }
     }
+}
+
+/// The longest number that is written with all its zeros.
+const PLAIN_MAX: usize = 8;
+
+/// A number as short as it can be, so that a policy that was read from a text of some length is one again.
+fn written(number: f64) -> String {
+    let (plain, scientific) = (number.to_string(), format!("{number:e}"));
+    if plain.len() <= PLAIN_MAX.max(scientific.len()) { plain } else { scientific }
 }
 
 /// A parameter that may be set, by the key that names it.

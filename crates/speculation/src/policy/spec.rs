@@ -302,6 +302,8 @@ mod tests {
             "pct,every=3",
             "constant,k=8,gate=off",
             "eagle2,stop=svip,gate=off",
+            "svip,h=0.00001,c=1e-300",
+            "eagle2,stop=svip,stop.h=2.2250738585072014e-308",
         ] {
             assert_eq!(parse_policy(text).unwrap().to_string(), text);
         }

@@ -5,8 +5,8 @@ use espalier_proto::pb::generate_request::Prompt;
 
 use super::sequence::SAMPLINGS;
 use super::way::{Spoiled, Way, long, odd, refused, spoiled};
-use crate::hostile::dice::Dice;
 use crate::hostile::usual::{self, Surroundings};
+use espalier_fuzz::Dice;
 
 /// A request with a hostile value.
 pub(super) fn request(around: &Surroundings, dice: &mut Dice) -> Spoiled<pb::GenerateRequest> {

@@ -3,7 +3,7 @@
 use espalier_proto::pb;
 
 use super::way::{Must, Spoiled, Way, odd, refused, spoiled};
-use crate::hostile::dice::Dice;
+use espalier_fuzz::Dice;
 
 /// A sequence, or none, with a hostile value.
 pub(super) fn spoiled_sequence(

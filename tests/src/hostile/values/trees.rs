@@ -3,8 +3,8 @@
 use espalier_proto::pb;
 
 use super::way::{Must, Spoiled, Way, odd, refused, spoiled};
-use crate::hostile::dice::Dice;
 use crate::hostile::usual;
+use espalier_fuzz::Dice;
 
 /// What comes after a good opening.
 pub(super) fn submission(dice: &mut Dice) -> Spoiled<pb::VerifyRequest> {

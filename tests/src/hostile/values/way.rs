@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::hostile::dice::Dice;
+use espalier_fuzz::Dice;
 
 /// What must become of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Messages whose bytes are changed.
 
-use super::dice::Dice;
+use crate::dice::Dice;
 
 /// The most bytes by which a message grows at once.
 const GROWTH_MAX: usize = 4096;
 
 /// Changes some bytes of a message, in 1 to 4 ways.
-pub(super) fn spoil(message: &[u8], dice: &mut Dice) -> Vec<u8> {
+pub fn spoil(message: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut spoiled = message.to_vec();
     for _ in 0..1 + dice.below(4) {
         let how = *dice.pick(&WAYS);

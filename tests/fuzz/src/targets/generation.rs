@@ -1,0 +1,104 @@
+//! What clients ask the gateway, and what they are told.
+
+use espalier_proto::pb::{generate_request, generate_response};
+use espalier_proto::{GenerationEvent, GenerationRequest, TargetCard, pb};
+
+use crate::target::Target;
+use crate::targets::wire::{Crossing, MEMORY_MAX, TRIES, encoded, sampling, vocabulary};
+
+pub(crate) const REQUEST: Target = Target {
+    name: "generate-request",
+    about: "A request for text is refused, or is the same after it was sent on.",
+    run: |bytes| {
+        Crossing { read: |wire: pb::GenerateRequest| GenerationRequest::try_from(wire), write: Into::into }
+            .survives(bytes)
+    },
+    seeds: || encoded(prompts().map(request)),
+    tries: TRIES,
+    memory_max: MEMORY_MAX,
+};
+
+pub(crate) const EVENT: Target = Target {
+    name: "generate-event",
+    about: "What a client is told is refused, or is the same after it was sent on.",
+    run: |bytes| {
+        Crossing { read: |wire: pb::GenerateResponse| GenerationEvent::try_from(wire), write: Into::into }
+            .survives(bytes)
+    },
+    seeds: || encoded(events().map(|event| pb::GenerateResponse { event: Some(event) })),
+    tries: TRIES,
+    memory_max: MEMORY_MAX,
+};
+
+pub(crate) const TARGET_CARD: Target = Target {
+    name: "target-card",
+    about: "What a gateway says of a target is refused, or is the same after it was sent on.",
+    run: |bytes| Crossing { read: |wire: pb::Target| TargetCard::try_from(wire), write: Into::into }.survives(bytes),
+    seeds: || {
+        let name = "medium".to_owned();
+        let drafters = vec!["small".to_owned(), "sorted".to_owned()];
+        encoded([pb::Target { name, vocabulary: Some(vocabulary()), context: 2048, drafters }])
+    },
+    tries: TRIES,
+    memory_max: MEMORY_MAX,
+};
+
+fn prompts() -> [generate_request::Prompt; 3] {
+    let said = |role: &str, content: &str| pb::ChatMessage { role: role.to_owned(), content: content.to_owned() };
+    let messages = vec![said("user", "How many apples?"), said("assistant", "3")];
+    [
+        generate_request::Prompt::Text("Ann has 3 apples.".to_owned()),
+        generate_request::Prompt::Conversation(pb::Conversation { messages }),
+        generate_request::Prompt::TokenIds(pb::TokenIds { ids: vec![1, 2, 3] }),
+    ]
+}
+
+fn request(prompt: generate_request::Prompt) -> pb::GenerateRequest {
+    pb::GenerateRequest {
+        target: "medium".to_owned(),
+        prompt: Some(prompt),
+        max_tokens: 16,
+        sampling: Some(sampling()),
+        stop_tokens: vec![7],
+        policy: "eagle2,total=8".to_owned(),
+        drafter: "sorted".to_owned(),
+        no_speculation: false,
+        stop_strings: vec!["\n\n".to_owned()],
+        logprobs: Some(2),
+        generated: vec![4, 5],
+    }
+}
+
+fn events() -> [generate_response::Event; 3] {
+    let alternatives = vec![pb::Alternative { id: 9, text: " nine".to_owned(), logprob: -0.25 }];
+    let token =
+        pb::GeneratedToken { id: 4, text: " four".to_owned(), drafted: true, logprob: Some(-1.5), alternatives };
+    let statistics = pb::SpeculationStatistics {
+        rounds: 2,
+        drafted: 8,
+        verified: 6,
+        accepted: 3,
+        accepted_by_depth: vec![2, 1],
+        tau: Some(2.5),
+        draft_ms: 3.25,
+        verify_ms: 4.5,
+        wait_ms: 0.125,
+        drafter: "sorted".to_owned(),
+        policy: "expected-gain".to_owned(),
+        failovers: 1,
+        depth: 4,
+    };
+    let finished = pb::Finished {
+        reason: 1,
+        usage: Some(pb::Usage { prompt_tokens: 12, completion_tokens: 5 }),
+        statistics: Some(statistics),
+        text: "…".to_owned(),
+        seed: 9,
+        stop_string: "\n\n".to_owned(),
+    };
+    [
+        generate_response::Event::Begun(pb::Begun { id: "fuzz-1".to_owned(), seed: 9, prompt_tokens: 12 }),
+        generate_response::Event::Chunk(pb::Chunk { tokens: vec![token] }),
+        generate_response::Event::Finished(finished),
+    ]
+}
