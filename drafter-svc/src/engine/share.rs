@@ -39,13 +39,14 @@ pub(super) struct RowShares {
 impl RowShares {
     /// Which of the steps that want to run, the one that waits longest first, run in the next pass.
     pub(super) fn choose(&mut self, steps: &[StepAsk<'_>]) -> Vec<bool> {
-        if steps.iter().map(|step| step.rows.max(1)).sum::<usize>() <= PASS_ROWS {
-            *self = Self::default();
-            return vec![true; steps.len()];
-        }
         let asks: Vec<Ask<SequenceNumber>> =
             steps.iter().map(|step| Ask { key: step.sequence, amount: step.rows }).collect();
         let mut waiting = self.begin(steps);
+        if steps.iter().map(|step| step.rows.max(1)).sum::<usize>() <= PASS_ROWS {
+            waiting.values_mut().for_each(Vec::clear);
+            self.end(&asks, &waiting);
+            return vec![true; steps.len()];
+        }
         let (mut chosen, mut rows) = (vec![false; steps.len()], 0);
         while rows < PASS_ROWS {
             let Some((target, next)) = self.next_of(&asks, &waiting) else { break };
@@ -101,7 +102,8 @@ impl RowShares {
                 sequences.end(of_target.iter().map(|&index| asks[index].key));
             }
         }
-        self.sequences.retain(|_, sequences| !sequences.is_empty());
+        // What sequences of a target had is of no account once it wants nothing.
+        self.sequences.retain(|target, _| waiting.contains_key(target));
     }
 }
 
@@ -179,7 +181,7 @@ mod tests {
                 waiting = left;
                 pass += 1;
             }
-            prop_assert!(shares.sequences.is_empty(), "nobody waits any more");
+            prop_assert!(shares.sequences.len() <= weights.len());
         }
 
         #[test]

@@ -22,6 +22,9 @@ const TURN_ROWS_MAX: usize = 512;
 /// Rows of one turn that may go to prompts, so that trees need not wait long for them.
 const PROMPT_ROWS_MAX: usize = 256;
 
+/// Rows of a prompt that are read before it is the turn of another: a block of keys and values.
+const PROMPT_PIECE_ROWS: usize = 64;
+
 /// What a sequence runs in a turn.
 struct Plan {
     /// Those of committed tokens that had not been run, then the root and the nodes of the tree.
@@ -95,16 +98,6 @@ fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
     plans
 }
 
-/// The next `count` tokens of a prompt, and the first round if these are all.
-fn plan_prompt(sequence: &mut Sequence, count: usize) -> Plan {
-    let prompt = sequence.unread_rows(count);
-    let round = if count == sequence.unread() { sequence.next_round() } else { None };
-    match round {
-        Some(round) => Plan::deciding(prompt, sequence.root_token(), round),
-        None => Plan::reading(prompt),
-    }
-}
-
 /// Plans pieces of prompts, of which the first has room whatever else runs: rounds could fill all turns.
 fn plan_prompts(sequences: &mut Sequences, mut rows: usize, plans: &mut BTreeMap<Key, Plan>) {
     let mut shares = std::mem::take(&mut sequences.shares.prompts);
@@ -112,21 +105,38 @@ fn plan_prompts(sequences: &mut Sequences, mut rows: usize, plans: &mut BTreeMap
     let asks: Vec<Ask<Key>> = unread.filter(|ask| ask.amount > 0).collect();
     shares.begin(asks.iter().map(|ask| (ask.key, NonZeroU32::MIN)));
     let mut waiting: Vec<usize> = (0..asks.len()).collect();
-    let mut prompt_rows = PROMPT_ROWS_MAX;
-    while prompt_rows > 0 && (rows < TURN_ROWS_MAX || waiting.len() == asks.len()) {
+    let mut counts = vec![0; asks.len()];
+    let mut room = PROMPT_ROWS_MAX;
+    while room > 0 && (rows < TURN_ROWS_MAX || room == PROMPT_ROWS_MAX) {
         let Some(next) = shares.next_of(&asks, &waiting) else { break };
-        waiting.retain(|&index| index != next);
         let Ask { key, amount } = asks[next];
-        let Some(sequence) = sequences.get_mut(key) else { continue };
-        let count = amount.min(prompt_rows);
-        prompt_rows -= count;
-        let plan = plan_prompt(sequence, count);
-        rows += plan.rows.len();
-        plans.insert(key, plan);
-        shares.give(&key, count);
+        let piece = (amount - counts[next]).min(PROMPT_PIECE_ROWS).min(room);
+        shares.give(&key, piece);
+        (counts[next], room, rows) = (counts[next] + piece, room - piece, rows + piece);
+        if counts[next] == amount {
+            waiting.retain(|&index| index != next);
+            rows += plan_prompt(sequences, plans, &asks[next]);
+        }
+    }
+    for &index in waiting.iter().filter(|&&index| counts[index] > 0) {
+        plan_prompt(sequences, plans, &Ask { key: asks[index].key, amount: counts[index] });
     }
     shares.end(waiting.into_iter().map(|index| asks[index].key));
     sequences.shares.prompts = shares;
+}
+
+/// The next tokens of a prompt, and the first round if these are all; gives the rows of the round.
+fn plan_prompt(sequences: &mut Sequences, plans: &mut BTreeMap<Key, Plan>, read: &Ask<Key>) -> usize {
+    let Some(sequence) = sequences.get_mut(read.key) else { return 0 };
+    let prompt = sequence.unread_rows(read.amount);
+    let round = if read.amount == sequence.unread() { sequence.next_round() } else { None };
+    let plan = match round {
+        Some(round) => Plan::deciding(prompt, sequence.root_token(), round),
+        None => Plan::reading(prompt),
+    };
+    let rows = plan.rows.len() - plan.read;
+    plans.insert(read.key, plan);
+    rows
 }
 
 /// Plans rounds and returns how many rows they take.

@@ -1,6 +1,7 @@
 //! Who runs when not all can: nobody has more rows than others because its trees or its prompt are large.
 
-use espalier_speculation::Tree;
+use espalier_proto::{Open, SequenceSpec};
+use espalier_speculation::{Penalties, Sampling, Shaping, Tree};
 
 use super::{Bench, Stream, TREE, open, text};
 
@@ -13,6 +14,13 @@ fn tree(nodes: usize) -> Tree {
     tree
 }
 
+/// A sequence that no token ends.
+fn endless(bench: &Bench, open: Open) -> Open {
+    let ends = bench.loaded.decoder.config().eos.iter().map(|&token| (token, -100.0));
+    let sampling = Sampling::greedy().with_shaping(Shaping::new(Penalties::default(), ends).unwrap());
+    Open { sequence: SequenceSpec { sampling, ..open.sequence }, ..open }
+}
+
 /// A sequence that hands in its next tree as soon as the last is answered.
 struct Eager {
     stream: Stream,
@@ -23,7 +31,7 @@ struct Eager {
 impl Eager {
     fn begin(bench: &mut Bench, id: u128, nodes: usize) -> Self {
         // Different from their first tokens on.
-        let mut stream = bench.open(open(id, &text(40 + id as usize)[id as usize..], 60));
+        let mut stream = bench.open(endless(bench, open(id, &text(40 + id as usize)[id as usize..], 60)));
         stream.reused();
         bench.submit(&mut stream, tree(nodes));
         Self { stream, nodes, rounds: 0 }
@@ -54,7 +62,7 @@ fn crowd(bench: &mut Bench) -> Vec<Eager> {
 }
 
 #[test]
-fn small_trees_are_in_every_turn_beside_large_ones_that_do_not_all_fit() {
+fn small_trees_are_in_nearly_every_turn_beside_large_ones_that_do_not_all_fit() {
     let mut bench = Bench::new(256);
     let mut sequences = crowd(&mut bench);
     sequences.extend((40..60).map(|id| Eager::begin(&mut bench, id, 0)));
@@ -67,7 +75,8 @@ fn small_trees_are_in_every_turn_beside_large_ones_that_do_not_all_fit() {
     }
     let rounds: Vec<usize> = sequences.iter().map(|sequence| sequence.rounds).collect();
     let (large, small) = rounds.split_at(40);
-    assert!(small.iter().all(|rounds| *rounds == 10), "{rounds:?}");
+    // Large ones that were behind may be served before them once.
+    assert!(small.iter().all(|rounds| *rounds >= 9), "{rounds:?}");
     let (most, least) = (large.iter().max().unwrap(), large.iter().min().unwrap());
     assert!(*least >= 4 && most - least <= 1, "{rounds:?}");
 }
