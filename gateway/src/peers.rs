@@ -12,7 +12,7 @@ use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, T
 use espalier_service_kit::{Deadline, Line, Workplace, is_serving, outgoing};
 use espalier_text::{Parts, Tokenizer};
 use parking_lot::RwLock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Status};
@@ -65,7 +65,7 @@ pub(crate) struct Peer<T> {
     running: AtomicUsize,
     left: AtomicBool,
     /// Told when it has come up.
-    ups: watch::Sender<()>,
+    ups: Arc<Notify>,
     /// Told when a sequence has lost it.
     missed: Notify,
 }
@@ -80,14 +80,14 @@ struct Known<T> {
 
 impl<T> Peer<T> {
     /// A service that was not asked yet; `ups` is told when it has come up.
-    pub(crate) fn new(address: Address, ups: &watch::Sender<()>) -> Self {
+    pub(crate) fn new(address: Address, ups: &Arc<Notify>) -> Self {
         Self {
             url: address.url,
             line: address.line,
             known: RwLock::new(Known { card: None, standing: Standing::Down, ups: 0 }),
             running: AtomicUsize::new(0),
             left: AtomicBool::new(false),
-            ups: ups.clone(),
+            ups: Arc::clone(ups),
             missed: Notify::new(),
         }
     }
@@ -135,7 +135,7 @@ impl<T> Peer<T> {
         known.ups += u64::from(before != Standing::Up && standing == Standing::Up);
         drop(known);
         if before != Standing::Up && standing == Standing::Up {
-            self.ups.send_replace(());
+            self.ups.notify_waiters();
         }
         match (before, standing) {
             (Standing::Down, Standing::Up) => tracing::info!(url = self.url, "a service answers"),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -28,7 +28,7 @@ pub(crate) struct Pool<T> {
     /// Choices made so far. Held while one is made, so that each sees what those before it took.
     turn: Mutex<usize>,
     /// Told when one of the peers has come up.
-    ups: watch::Sender<()>,
+    ups: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Name {
 impl<T: Card> Pool<T> {
     pub(crate) fn new(locations: &[Location], surroundings: &Surroundings) -> Self {
         let (mut names, mut members) = (Vec::new(), Vec::new());
-        let ups = watch::Sender::default();
+        let ups = Arc::<Notify>::default();
         for location in locations {
             match location.clone() {
                 Location::At(address) => members.push(Member { name: None, peer: Arc::new(Peer::new(address, &ups)) }),
@@ -115,10 +115,12 @@ impl<T: Card> Pool<T> {
 
     /// Ready when [`Self::has`] holds.
     pub(crate) async fn until_has(&self, suits: impl Fn(&Peer<T>, &T) -> bool) {
-        let mut ups = self.ups.subscribe();
-        while !self.has(&suits) {
-            // Who tells is here.
-            let _ = ups.changed().await;
+        loop {
+            let told = self.ups.notified();
+            if self.has(&suits) {
+                return;
+            }
+            told.await;
         }
     }
 
