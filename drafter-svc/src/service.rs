@@ -71,6 +71,7 @@ pub async fn serve(
         let drafter = drafter.clone();
         async move {
             tokio::select! {
+                biased;
                 () = shutdown => {}
                 () = drafter.0.engine.stopped() => {}
             }
@@ -79,6 +80,7 @@ pub async fn serve(
     let engine = &drafter.0.engine;
     let lost = |fault| DrafterError::Engine { drafter: drafter.0.card.name.clone(), fault };
     tokio::select! {
+        biased;
         served = bound.serve(DrafterServer::new(drafter.clone()), FILE_DESCRIPTOR_SET, stop) => served?,
         // Nobody is served any more, so nothing is waited for.
         fault = engine.stuck(drafter.largest_pass()) => return Err(lost(fault)),

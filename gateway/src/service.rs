@@ -264,6 +264,7 @@ impl Answer {
             // Else the client has gone.
             let Ok(room) = room else { return };
             let event = tokio::select! {
+                biased;
                 event = self.generation.next() => event,
                 () = events.closed() => return,
             };

@@ -32,6 +32,7 @@ pub async fn serve(
         let target = Arc::clone(&target);
         async move {
             tokio::select! {
+                biased;
                 () = shutdown => {}
                 () = target.engine.stopped() => {}
             }
@@ -39,6 +40,7 @@ pub async fn serve(
     };
     let lost = |fault| ServiceError::Engine { target: target.card.name.clone(), fault };
     tokio::select! {
+        biased;
         served = bound.serve(server, FILE_DESCRIPTOR_SET, stop) => served?,
         // Nobody is served any more, so nothing is waited for.
         fault = target.engine.stuck() => return Err(lost(fault)),

@@ -220,6 +220,7 @@ impl Bound {
         // It is large, and so would be all that wait for it.
         let run = Box::pin(self.run(routes, stop));
         tokio::select! {
+            biased;
             ended = run => ended,
             () = drained_too_long(stopped, drain.limit) => {
                 tracing::warn!(%address, "calls still running after the drain time were dropped");

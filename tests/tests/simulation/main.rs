@@ -48,6 +48,9 @@ fn every_answer_is_right_whatever_fails() {
     assert!(wrong.is_empty(), "these seeds went wrong: {wrong:?}");
 }
 
+/// Only where tokio, too, takes its random numbers from the seed (`--cfg tokio_unstable`): which of several tasks that wait
+/// for the same it wakes first, say. Without, nine in ten seeds tell the same story.
+#[cfg(tokio_unstable)]
 #[test]
 fn a_seed_tells_the_same_story_each_time() {
     let questions = Questions::shared();
