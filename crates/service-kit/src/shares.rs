@@ -76,10 +76,16 @@ impl<K: Ord + Clone> Shares<K> {
         self.clocks.get(key).map_or(self.now, |clock| clock.at)
     }
 
+    /// How far one will be that is given all that it asks for: who is next where whoever is done sooner goes first.
+    pub fn done(&self, ask: &Ask<K>) -> u64 {
+        let weight = self.clocks.get(&ask.key).map_or(NonZeroU32::MIN, |clock| clock.weight);
+        self.clock(&ask.key).saturating_add(runs_on(ask.amount, weight))
+    }
+
     /// One that wants some is given so much of it.
     pub fn give(&mut self, key: &K, amount: usize) {
         if let Some(clock) = self.clocks.get_mut(key) {
-            let runs_on = amount.max(1) as u64 * UNIT / u64::from(clock.weight.get());
+            let runs_on = runs_on(amount, clock.weight);
             clock.given = clock.given.saturating_add(runs_on);
             clock.at = clock.at.saturating_add(runs_on);
             self.uneven = self.uneven.max(runs_on);
@@ -131,6 +137,11 @@ impl<K: Ord + Clone> Shares<K> {
     pub fn next_of(&self, asks: &[Ask<K>], waiting: &[usize]) -> Option<usize> {
         waiting.iter().copied().min_by_key(|&index| (self.clock(&asks[index].key), index))
     }
+}
+
+/// How far a clock of some weight runs on by an amount: nothing is for nothing.
+fn runs_on(amount: usize, weight: NonZeroU32) -> u64 {
+    amount.max(1) as u64 * UNIT / u64::from(weight.get())
 }
 
 /// How far the clock of one runs on that is given its share: who wanted less than that leaves more to the others.

@@ -22,9 +22,6 @@ const TURN_ROWS_MAX: usize = 512;
 /// Rows of one turn that may go to prompts, so that trees need not wait long for them.
 const PROMPT_ROWS_MAX: usize = 256;
 
-/// Rows of a prompt that are read before it is the turn of another: a block of keys and values.
-const PROMPT_PIECE_ROWS: usize = 64;
-
 /// What a sequence runs in a turn.
 struct Plan {
     /// Those of committed tokens that had not been run, then the root and the nodes of the tree.
@@ -98,30 +95,29 @@ fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
     plans
 }
 
-/// Plans pieces of prompts, of which the first has room whatever else runs: rounds could fill all turns.
+/// Plans prompts, those first that would be done first if all were read side by side: short ones are not kept waiting by
+/// long ones, and of equal ones the oldest is not kept waiting by others. The first has room whatever else runs: rounds
+/// could fill all turns.
 fn plan_prompts(sequences: &mut Sequences, mut rows: usize, plans: &mut BTreeMap<Key, Plan>) {
     let mut shares = std::mem::take(&mut sequences.shares.prompts);
     let unread = sequences.iter_mut().map(|(key, sequence)| Ask { key, amount: sequence.unread() });
-    let asks: Vec<Ask<Key>> = unread.filter(|ask| ask.amount > 0).collect();
+    let mut asks: Vec<Ask<Key>> = unread.filter(|ask| ask.amount > 0).collect();
     shares.begin(asks.iter().map(|ask| (ask.key, NonZeroU32::MIN)));
-    let mut waiting: Vec<usize> = (0..asks.len()).collect();
-    let mut counts = vec![0; asks.len()];
-    let mut room = PROMPT_ROWS_MAX;
-    while room > 0 && (rows < TURN_ROWS_MAX || room == PROMPT_ROWS_MAX) {
-        let Some(next) = shares.next_of(&asks, &waiting) else { break };
-        let Ask { key, amount } = asks[next];
-        let piece = (amount - counts[next]).min(PROMPT_PIECE_ROWS).min(room);
-        shares.give(&key, piece);
-        (counts[next], room, rows) = (counts[next] + piece, room - piece, rows + piece);
-        if counts[next] == amount {
-            waiting.retain(|&index| index != next);
-            rows += plan_prompt(sequences, plans, &asks[next]);
+    asks.sort_by_key(|ask| (shares.done(ask), ask.key));
+    let (mut room, mut left) = (PROMPT_ROWS_MAX, Vec::new());
+    for Ask { key, amount } in asks {
+        let is_first = room == PROMPT_ROWS_MAX;
+        let count = if is_first || rows < TURN_ROWS_MAX { amount.min(room) } else { 0 };
+        if count < amount {
+            left.push(key);
+        }
+        if count > 0 {
+            shares.give(&key, count);
+            room -= count;
+            rows += count + plan_prompt(sequences, plans, &Ask { key, amount: count });
         }
     }
-    for &index in waiting.iter().filter(|&&index| counts[index] > 0) {
-        plan_prompt(sequences, plans, &Ask { key: asks[index].key, amount: counts[index] });
-    }
-    shares.end(waiting.into_iter().map(|index| asks[index].key));
+    shares.end(left);
     sequences.shares.prompts = shares;
 }
 

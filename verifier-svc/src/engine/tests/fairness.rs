@@ -95,6 +95,28 @@ fn a_short_prompt_is_not_read_after_all_long_ones_that_came_before() {
 }
 
 #[test]
+fn of_prompts_that_are_equal_the_oldest_is_not_kept_waiting_by_others() {
+    let mut bench = Bench::new(64);
+    let mut streams: Vec<Stream> =
+        (0..8).map(|id| bench.open(open(id, &text(100 + id as usize)[id as usize..], 4))).collect();
+    for stream in &mut streams {
+        stream.reused();
+        bench.submit(stream, Tree::new());
+    }
+    let mut answered = [0; 8];
+    for turn in 1..=4 {
+        bench.turn();
+        for (stream, answered) in streams.iter().zip(&mut answered) {
+            if *answered == 0 && !stream.replies.is_empty() {
+                *answered = turn;
+            }
+        }
+    }
+    // 256 rows of prompts a turn.
+    assert_eq!(answered, [1, 1, 2, 2, 2, 3, 3, 4]);
+}
+
+#[test]
 fn rounds_that_fill_every_turn_keep_no_prompt_from_being_read() {
     let mut bench = Bench::new(256);
     let mut sequences = crowd(&mut bench);
