@@ -289,7 +289,8 @@ impl Clients {
         join_all((0..CLIENTS_COUNT).map(|number| self.ask_all(number))).await.into_iter().collect::<Result<(), _>>()?;
         self.asked.set(true);
         sleep(SETTLED).await;
-        self.wrong.borrow_mut().extend(still_held().await?);
+        let held = still_held().await?;
+        self.wrong.borrow_mut().extend(held);
         self.story.borrow_mut().push(format!("{:>6} all is over", at()));
         Ok(())
     }
