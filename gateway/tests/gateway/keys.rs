@@ -240,9 +240,15 @@ async fn a_name_that_is_given_on_trust_changes_nothing() {
     keyed.ask(call).await.unwrap();
 }
 
+#[test]
+fn names_of_the_command_line_have_no_weights_beside_keys() {
+    let args = ["gateway", "--verifier", "http://127.0.0.1:1", "--keys", "keys.json", "--client-weight", "light=9"];
+    assert_eq!(Args::try_parse_from(args).unwrap_err().kind(), clap::error::ErrorKind::ArgumentConflict);
+}
+
 #[tokio::test]
-async fn a_key_has_its_own_weight_and_the_names_of_the_command_line_have_none() {
-    let more = ["--requests-max", "1", "--client-weight", "light=9"];
+async fn a_key_has_its_own_weight() {
+    let more = ["--requests-max", "1"];
     let keyed = Keyed::start_with(&[free("light"), key("heavy", &json!({"weight": 3}))], &more).await;
     let held = keyed.hold("heavy").await;
     let (url, mut asking) = (keyed.url.clone(), tokio::task::JoinSet::new());
