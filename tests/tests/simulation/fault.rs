@@ -1,15 +1,16 @@
 //! What goes wrong, and when.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use espalier_speculation::SplitMix64;
 
 /// The shortest and the longest time between two faults.
-const EVERY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(1200));
+const EVERY: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(1200);
 
 /// The shortest and the longest time that a fault lasts.
-const LASTS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(2500));
+const LASTS: RangeInclusive<Duration> = Duration::from_millis(20)..=Duration::from_millis(2500);
 
 /// A service that suffers, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +60,10 @@ impl Faults {
         Self { random: SplitMix64::new(seed), services, next: from }
     }
 
-    fn between(&mut self, (least, most): (Duration, Duration)) -> Duration {
-        least + (most - least).mul_f64(self.random.next_u64() as f64 / u64::MAX as f64)
+    /// A time within a range, all of which are equally likely.
+    fn within(&mut self, range: RangeInclusive<Duration>) -> Duration {
+        let share = self.random.next_u64() as f64 / u64::MAX as f64;
+        *range.start() + (*range.end() - *range.start()).mul_f64(share)
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -72,12 +75,12 @@ impl Iterator for Faults {
     type Item = Fault;
 
     fn next(&mut self) -> Option<Fault> {
-        let pause = self.between(EVERY);
+        let pause = self.within(EVERY);
         self.next += pause;
         let service = self.below(self.services);
         let other = (service + 1 + self.below(self.services - 1)) % self.services;
         let kind = [Kind::Killed, Kind::Held, Kind::CutOff, Kind::CutOffFrom(other)][self.below(4)];
         let begins = self.next;
-        Some(Fault { service, kind, begins, ends: begins + self.between(LASTS) })
+        Some(Fault { service, kind, begins, ends: begins + self.within(LASTS) })
     }
 }
