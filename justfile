@@ -106,7 +106,7 @@ tls-cost *args:
 
 # Tries worlds of SEEDS seeds, in which services and networks fail in simulated time, from seed FROM on: a second each.
 simulate seeds="1000" from="0":
-    SIMULATE_SEEDS={{ seeds }} SIMULATE_FROM={{ from }} RUSTFLAGS="--cfg tokio_unstable" \
+    ESPALIER_SIMULATE_SEEDS={{ seeds }} ESPALIER_SIMULATE_FROM={{ from }} RUSTFLAGS="--cfg tokio_unstable" \
         cargo test --profile simulation -p espalier-tests --test simulation -- --nocapture
 
 # Sends malformed messages to every RPC of every service, 100 000 each unless `--count` says otherwise: 10 minutes.

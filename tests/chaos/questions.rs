@@ -1,67 +1,43 @@
-//! What is asked, and what must be answered.
+//! What is asked, what must be answered, and how long that takes while nothing fails.
 
 use std::time::Duration;
 
-use espalier_client::{Answer, Client};
-use espalier_proto::GenerationRequest;
-use espalier_speculation::StopStrings;
-use espalier_tests::{Said, prompts, request, sampling};
+use espalier_client::Client;
+use espalier_tests::{Extent, Question, Said, questions};
 
 /// The targets.
 pub(crate) const TARGETS: [&str; 2] = ["small", "medium"];
 
-/// Prompts of each target.
-const PROMPTS: usize = 4;
-
-const TOKENS: usize = 192;
+/// What each is asked.
+const EXTENT: Extent = Extent { prompts: 4, prompt_tokens: usize::MAX, tokens: 192 };
 
 /// How often each question is asked without faults: what the median of these takes is usual.
 const CALM_TURNS: usize = 3;
 
-/// A question and its only right answer.
-pub(crate) struct Question {
-    pub(crate) request: GenerationRequest,
-    pub(crate) right: Said,
-    /// What an answer usually takes.
+/// A question, and what an answer usually takes.
+pub(crate) struct Timed {
+    pub(crate) question: Question,
     pub(crate) usual: Duration,
 }
 
-/// Greedy and seeded, every other with a stop string, all with logprobs; answered by plain decoding.
-pub(crate) async fn ask_calmly(client: &Client) -> Vec<Question> {
-    let mut questions = Vec::new();
+/// All questions, asked while nothing fails.
+pub(crate) async fn ask_calmly(client: &Client) -> Vec<Timed> {
+    let mut timed = Vec::new();
     for target in TARGETS {
-        for (index, (prompt, _)) in prompts(target).into_iter().take(PROMPTS).enumerate() {
-            for temperature in [0.0, 0.8] {
-                let mut asked = request(target, &prompt, TOKENS, sampling(temperature, 7 + index as u64));
-                asked.logprobs = Some(1);
-                if index % 2 == 1 {
-                    asked.stop_strings = stop(&plain(client, &asked).await.text());
-                }
-                questions.push(question(client, asked).await);
-            }
+        for question in questions(client, target, EXTENT).await {
+            timed.push(Timed { usual: usual(client, &question).await, question });
         }
     }
-    questions
+    timed
 }
 
-async fn question(client: &Client, request: GenerationRequest) -> Question {
-    let right = Said::from(&plain(client, &request).await);
+async fn usual(client: &Client, question: &Question) -> Duration {
     let mut took = Vec::new();
     for _ in 0..CALM_TURNS {
-        let answer = client.clone().generate(request.clone(), |_| {}).await.unwrap();
-        assert_eq!(Said::from(&answer), right, "drafting changes the text");
+        let answer = client.clone().generate(question.request.clone(), |_| {}).await.unwrap();
+        assert_eq!(Said::from(&answer), question.right, "drafting changes the text");
         took.push(answer.elapsed);
     }
     took.sort_unstable();
-    Question { request, right, usual: took[CALM_TURNS / 2] }
-}
-
-async fn plain(client: &Client, request: &GenerationRequest) -> Answer {
-    client.clone().generate(GenerationRequest { speculate: false, ..request.clone() }, |_| {}).await.unwrap()
-}
-
-/// A few characters behind two thirds of a text.
-fn stop(text: &str) -> StopStrings {
-    let skipped = text.chars().count() * 2 / 3;
-    StopStrings::new(vec![text.chars().skip(skipped).take(6).collect()]).unwrap()
+    took[CALM_TURNS / 2]
 }

@@ -3,28 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use espalier_client::{Answer, ClientError};
-use espalier_proto::FaultKind;
 use espalier_speculation::SplitMix64;
-use espalier_tests::Said;
+use espalier_tests::{Said, Watch, persist};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{interval, timeout};
 
 use crate::fault::{Fault, Kind, Standing, choose};
-use crate::questions::Question;
+use crate::questions::Timed;
 use crate::service::Service;
 use crate::system::System;
 use crate::timeline::Timeline;
 
 /// The time between two faults.
 const FAULT_EVERY: Duration = Duration::from_secs(1);
-
-/// How long a client asks again without coming any further.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The pause before a request is sent again that no gateway has let in.
-const AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// What becomes of everything within this time after the last request was sent.
 const END_MAX: Duration = Duration::from_secs(60);
@@ -59,9 +51,21 @@ pub(crate) type Faults = BTreeMap<(String, Kind), usize>;
 /// Questions for a system that is being broken.
 pub(crate) struct Storm<'s> {
     pub(crate) system: &'s System,
-    pub(crate) questions: &'s [Question],
+    pub(crate) questions: &'s [Timed],
     pub(crate) timeline: &'s Timeline,
     pub(crate) plan: Plan,
+}
+
+/// An answer of which it is noted that it is asked for again.
+struct Noted<'t> {
+    index: usize,
+    timeline: &'t Timeline,
+}
+
+impl Watch for Noted<'_> {
+    fn is_refused(&mut self, why: &espalier_proto::Fault) {
+        self.timeline.note(format_args!("answer {} is asked for again: {why}", self.index));
+    }
 }
 
 impl Storm<'_> {
@@ -111,10 +115,11 @@ impl Storm<'_> {
     }
 
     async fn ask(&self, index: usize) -> Outcome {
-        let question = &self.questions[index % self.questions.len()];
+        let Timed { question, usual } = &self.questions[index % self.questions.len()];
         let begun = Instant::now();
-        let answered = self.persist(index, question, begun).await;
-        let added = begun.elapsed().saturating_sub(question.usual);
+        let mut noted = Noted { index, timeline: self.timeline };
+        let answered = persist(|| self.system.client(), &question.request, &mut noted).await;
+        let added = begun.elapsed().saturating_sub(*usual);
         let outcome = match answered {
             Err(error) => Outcome { wrong: Some(error.to_string()), added, resumed: 0, failovers: 0 },
             Ok(answer) => {
@@ -131,22 +136,6 @@ impl Storm<'_> {
             ));
         }
         outcome
-    }
-
-    /// The answer of whatever gateway lets the request in; what was let in, the client goes on with by itself.
-    async fn persist(&self, index: usize, question: &Question, begun: Instant) -> Result<Answer, ClientError> {
-        loop {
-            let mut client = self.system.client().resuming(PATIENCE);
-            match client.generate(question.request.clone(), |_| {}).await {
-                Err(ClientError::Fault(fault))
-                    if matches!(fault.kind, FaultKind::Gone | FaultKind::Overloaded) && begun.elapsed() < PATIENCE =>
-                {
-                    self.timeline.note(format_args!("answer {index} is asked for again: {fault}"));
-                    sleep(fault.retry_after.unwrap_or(AGAIN_AFTER)).await;
-                }
-                answered => return answered,
-            }
-        }
     }
 
     /// As an upgrade does.

@@ -1,10 +1,9 @@
 //! All processes.
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use espalier_client::Client;
-use espalier_tests::model;
+use espalier_tests::{free, model};
 use futures::future::join_all;
 
 use crate::front::Front;
@@ -58,10 +57,4 @@ impl System {
 
 fn urls(services: &[Service], option: &str) -> Vec<String> {
     services.iter().flat_map(|service| [option.to_owned(), service.url().to_owned()]).collect()
-}
-
-/// An address that a process may be started at again and again.
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind(espalier_local::ANY_PORT).unwrap();
-    listener.local_addr().unwrap()
 }

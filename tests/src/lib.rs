@@ -11,7 +11,7 @@ mod faults;
 pub mod hostile;
 mod oracle;
 mod processes;
-mod said;
+mod questions;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -29,7 +29,7 @@ pub use certificates::Certificates;
 pub use faults::Proxy;
 pub use oracle::Oracle;
 pub use processes::{Process, free, programs, until_known};
-pub use said::Said;
+pub use questions::{Extent, Question, Said, Watch, persist, questions};
 
 /// A shipped model's folder.
 pub fn model(name: &str) -> PathBuf {

@@ -198,23 +198,17 @@ pub fn channel(address: &str) -> Result<Channel, ConnectError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::net::Ipv4Addr;
-
     use futures::future::join_all;
-    use tokio::net::TcpSocket;
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
 
     use super::*;
+    use crate::testing::Full;
 
     #[tokio::test]
     async fn calls_that_wait_for_one_that_never_answers_do_not_wait_one_after_the_other() {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let listener = socket.listen(0).unwrap();
-        let address = listener.local_addr().unwrap();
-        let _takes_all_room = tokio::net::TcpStream::connect(address).await.unwrap();
-        let channel = channel(&format!("http://{address}")).unwrap();
+        let full = Full::new().await;
+        let channel = channel(&format!("http://{}", full.address)).unwrap();
         let ask = |_| {
             let mut health = HealthClient::new(channel.clone());
             async move { health.check(HealthCheckRequest::default()).await.unwrap_err() }

@@ -66,25 +66,17 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
     use std::time::Instant;
 
-    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::net::TcpListener;
 
     use super::*;
-
-    /// Has room for one connection, which it has.
-    async fn full() -> (TcpListener, TcpStream) {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        let listener = socket.listen(0).unwrap();
-        let only = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (listener, only)
-    }
+    use crate::testing::Full;
 
     #[tokio::test]
     async fn addresses_that_swallow_what_is_sent_to_them_do_not_hold_up_the_one_that_answers() {
-        let holes = [full().await, full().await, full().await];
+        let holes = [Full::new().await, Full::new().await, Full::new().await];
         let good = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let gone = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-        let silent = holes.iter().map(|(hole, _)| hole.local_addr().unwrap());
+        let silent = holes.iter().map(|hole| hole.address);
         let addresses: Vec<_> = silent.chain([gone, good.local_addr().unwrap()]).collect();
         let begun = Instant::now();
         let reached = first_of(addresses.iter().copied()).await.unwrap();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use espalier_speculation::SplitMix64;
+use espalier_fuzz::Dice;
 
 /// The shortest and the longest time between two faults.
 const EVERY: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(1200);
@@ -21,6 +21,21 @@ pub(crate) struct Fault {
     /// When it begins, and when it is over.
     pub(crate) begins: Duration,
     pub(crate) ends: Duration,
+}
+
+impl Fault {
+    /// Whether it is about a service that another is about.
+    pub(crate) fn touches(&self, other: &Self) -> bool {
+        self.about().any(|service| other.about().any(|one| one == service))
+    }
+
+    fn about(&self) -> impl Iterator<Item = usize> {
+        let other = match self.kind {
+            Kind::CutOffFrom(other) => Some(other),
+            _ => None,
+        };
+        [self.service].into_iter().chain(other)
+    }
 }
 
 /// How a service suffers.
@@ -49,7 +64,7 @@ impl fmt::Display for Kind {
 
 /// Faults without end, which a seed decides.
 pub(crate) struct Faults {
-    random: SplitMix64,
+    dice: Dice,
     services: usize,
     next: Duration,
 }
@@ -57,17 +72,13 @@ pub(crate) struct Faults {
 impl Faults {
     /// Those of so many services, from a time on.
     pub(crate) fn of(seed: u64, services: usize, from: Duration) -> Self {
-        Self { random: SplitMix64::new(seed), services, next: from }
+        Self { dice: Dice::of(seed, 0, 0), services, next: from }
     }
 
     /// A time within a range, all of which are equally likely.
     fn within(&mut self, range: RangeInclusive<Duration>) -> Duration {
-        let share = self.random.next_u64() as f64 / u64::MAX as f64;
+        let share = self.dice.number() as f64 / u64::MAX as f64;
         *range.start() + (*range.end() - *range.start()).mul_f64(share)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.random.next_u64() % limit as u64) as usize
     }
 }
 
@@ -77,9 +88,9 @@ impl Iterator for Faults {
     fn next(&mut self) -> Option<Fault> {
         let pause = self.within(EVERY);
         self.next += pause;
-        let service = self.below(self.services);
-        let other = (service + 1 + self.below(self.services - 1)) % self.services;
-        let kind = [Kind::Killed, Kind::Held, Kind::CutOff, Kind::CutOffFrom(other)][self.below(4)];
+        let service = self.dice.below(self.services);
+        let other = (service + 1 + self.dice.below(self.services - 1)) % self.services;
+        let kind = *self.dice.pick(&[Kind::Killed, Kind::Held, Kind::CutOff, Kind::CutOffFrom(other)]);
         let begins = self.next;
         Some(Fault { service, kind, begins, ends: begins + self.within(LASTS) })
     }

@@ -4,43 +4,34 @@ use espalier_proto::pb::{generate_request, generate_response};
 use espalier_proto::{GenerationEvent, GenerationRequest, TargetCard, pb};
 
 use crate::target::Target;
-use crate::targets::wire::{Crossing, MEMORY_MAX, TRIES, encoded, sampling, vocabulary};
+use crate::targets::wire::{MESSAGE, encoded, sampling, survives, vocabulary};
 
 pub(crate) const REQUEST: Target = Target {
     name: "generate-request",
     about: "A request for text is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::GenerateRequest| GenerationRequest::try_from(wire), write: Into::into }
-            .survives(bytes)
-    },
+    run: survives::<pb::GenerateRequest, GenerationRequest>,
     seeds: || encoded(prompts().map(request)),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const EVENT: Target = Target {
     name: "generate-event",
     about: "What a client is told is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::GenerateResponse| GenerationEvent::try_from(wire), write: Into::into }
-            .survives(bytes)
-    },
+    run: survives::<pb::GenerateResponse, GenerationEvent>,
     seeds: || encoded(events().map(|event| pb::GenerateResponse { event: Some(event) })),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const TARGET_CARD: Target = Target {
     name: "target-card",
     about: "What a gateway says of a target is refused, or is the same after it was sent on.",
-    run: |bytes| Crossing { read: |wire: pb::Target| TargetCard::try_from(wire), write: Into::into }.survives(bytes),
+    run: survives::<pb::Target, TargetCard>,
     seeds: || {
         let name = "medium".to_owned();
         let drafters = vec!["small".to_owned(), "sorted".to_owned()];
         encoded([pb::Target { name, vocabulary: Some(vocabulary()), context: 2048, drafters }])
     },
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 fn prompts() -> [generate_request::Prompt; 3] {

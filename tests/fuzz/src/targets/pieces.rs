@@ -5,7 +5,7 @@ use espalier_proto::{TokenizerCollector, TokenizerFiles};
 use prost::Message;
 
 use crate::target::Target;
-use crate::targets::wire::{MEMORY_MAX, TRIES};
+use crate::targets::wire::MESSAGE;
 
 pub(crate) const TARGET: Target = Target {
     name: "tokenizer-pieces",
@@ -22,8 +22,7 @@ pub(crate) const TARGET: Target = Target {
         let files = TokenizerFiles { tokenizer, config, chat_template: Some(b"{{ messages }}".to_vec()) };
         vec![written(files.into_chunks())]
     },
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 /// The messages of a stream, each after its length.

@@ -4,7 +4,7 @@ use espalier_proto::pb::{speculate_request, speculate_response};
 use espalier_proto::{DrafterCard, DrafterEvent, Grant, SequenceBounds, Start, pb};
 
 use crate::target::Target;
-use crate::targets::wire::{Crossing, MEMORY_MAX, TRIES, encoded, logprobs, sequence, vocabulary};
+use crate::targets::wire::{Crossing, MESSAGE, encoded, logprobs, sequence, survives, vocabulary};
 
 const BOUNDS: SequenceBounds = SequenceBounds { vocab: 100, context: 64 };
 
@@ -13,8 +13,7 @@ pub(crate) const START: Target = Target {
     about: "The first message to a drafter is refused, or is the same after it was sent on.",
     run: |bytes| Crossing { read: |wire| Start::read(wire, &BOUNDS), write: Into::into }.survives(bytes),
     seeds: || encoded([start(), grant()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const GRANT: Target = Target {
@@ -22,31 +21,23 @@ pub(crate) const GRANT: Target = Target {
     about: "A later message to a drafter is refused, or is the same after it was sent on.",
     run: |bytes| Crossing { read: Grant::read, write: Into::into }.survives(bytes),
     seeds: || encoded([grant(), start()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const EVENT: Target = Target {
     name: "speculate-event",
     about: "What a drafter reports is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::SpeculateResponse| DrafterEvent::try_from(wire), write: Into::into }.survives(bytes)
-    },
+    run: survives::<pb::SpeculateResponse, DrafterEvent>,
     seeds: || encoded(reports().map(|message| pb::SpeculateResponse { message: Some(message) })),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const CARD: Target = Target {
     name: "drafter-card",
     about: "What a drafter says of itself is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::DescribeDrafterResponse| DrafterCard::try_from(wire), write: Into::into }
-            .survives(bytes)
-    },
+    run: survives::<pb::DescribeDrafterResponse, DrafterCard>,
     seeds: || encoded([card()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 fn start() -> pb::SpeculateRequest {

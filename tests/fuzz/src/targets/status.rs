@@ -7,42 +7,30 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tonic::Status;
 
 use crate::target::Target;
-use crate::targets::wire::{Crossing, MEMORY_MAX, TRIES, encoded};
+use crate::targets::wire::{MESSAGE, encoded, survives};
 
 pub(crate) const VERIFIER: Target = Target {
     name: "verifier-status",
     about: "What a verifier tells of its work is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::VerifierStatusResponse| VerifierStatus::try_from(wire), write: Into::into }
-            .survives(bytes)
-    },
+    run: survives::<pb::VerifierStatusResponse, VerifierStatus>,
     seeds: || encoded([verifier()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const DRAFTER: Target = Target {
     name: "drafter-status",
     about: "What a drafter tells of its work is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::DrafterStatusResponse| DrafterStatus::try_from(wire), write: Into::into }
-            .survives(bytes)
-    },
+    run: survives::<pb::DrafterStatusResponse, DrafterStatus>,
     seeds: || encoded([drafter()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const SYSTEM: Target = Target {
     name: "system-status",
     about: "What a gateway tells of a system is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::SystemStatusResponse| SystemStatus::try_from(wire), write: Into::into }
-            .survives(bytes)
-    },
+    run: survives::<pb::SystemStatusResponse, SystemStatus>,
     seeds: || encoded([system()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const FAULT: Target = Target {
@@ -60,8 +48,7 @@ pub(crate) const FAULT: Target = Target {
         let sent = [trailers.join("\n"), "grpc-status: 14\ngrpc-message: gone".to_owned()];
         sent.map(String::into_bytes).into()
     },
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 /// What the trailers of a call say, a line each.

@@ -8,7 +8,7 @@ use espalier_speculation::{Acceptance, TreeBounds};
 use prost::Message;
 
 use crate::target::Target;
-use crate::targets::wire::{Crossing, MEMORY_MAX, TRIES, encoded, logprobs, sequence, vocabulary};
+use crate::targets::wire::{Crossing, MESSAGE, encoded, logprobs, sequence, survives, vocabulary};
 
 const BOUNDS: TreeBounds = TreeBounds { vocab: 100, max_nodes: 8, max_depth: 4 };
 
@@ -17,8 +17,7 @@ pub(crate) const OPEN: Target = Target {
     about: "The first message to a verifier is refused, or is the same after it was sent on.",
     run: |bytes| Crossing { read: |wire| Open::read(wire, &CARD_OF_SEQUENCES), write: Into::into }.survives(bytes),
     seeds: || encoded([open(), credit(), tree(Vec::new())]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const RANKED: Target = Target {
@@ -29,8 +28,7 @@ pub(crate) const RANKED: Target = Target {
             .survives(bytes)
     },
     seeds: || encoded([tree(Vec::new()), credit(), open()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const DRAWN: Target = Target {
@@ -45,36 +43,29 @@ pub(crate) const DRAWN: Target = Target {
         let first = pb::DraftDistribution { node: 1, tokens: vec![11], probs: vec![1.0] };
         encoded([tree(vec![root, first]), credit(), tree(Vec::new())])
     },
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const EVENT: Target = Target {
     name: "verify-event",
     about: "What a verifier answers is refused, or is the same after it was sent on, in pieces too.",
     run: |bytes| {
-        let crossing = Crossing { read: |wire: pb::VerifyResponse| VerifierEvent::try_from(wire), write: Into::into };
         let event = pb::VerifyResponse::decode(bytes).ok().and_then(|wire| VerifierEvent::try_from(wire).ok());
         for piece in event.into_iter().flat_map(VerifierEvent::in_pieces) {
             assert!(VerifierEvent::try_from(pb::VerifyResponse::from(piece)).is_ok(), "a piece cannot be sent");
         }
-        crossing.survives(bytes)
+        survives::<pb::VerifyResponse, VerifierEvent>(bytes)
     },
     seeds: || encoded(answers().map(|message| pb::VerifyResponse { message: Some(message) })),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 pub(crate) const CARD: Target = Target {
     name: "verifier-card",
     about: "What a verifier says of itself is refused, or is the same after it was sent on.",
-    run: |bytes| {
-        Crossing { read: |wire: pb::DescribeVerifierResponse| VerifierCard::try_from(wire), write: Into::into }
-            .survives(bytes)
-    },
+    run: survives::<pb::DescribeVerifierResponse, VerifierCard>,
     seeds: || encoded([card()]),
-    tries: TRIES,
-    memory_max: MEMORY_MAX,
+    ..MESSAGE
 };
 
 /// The verifier that sequences are opened with.

@@ -5,13 +5,11 @@ use std::fmt::Debug;
 use espalier_proto::{WireError, pb};
 use prost::Message;
 
-use crate::target::refused;
+use crate::target::{Target, refused};
 
-/// The most memory for a message, which is refused before anything large is made of it.
-pub(crate) const MEMORY_MAX: usize = 1 << 20;
-
-/// How many changed messages `cargo test` tries.
-pub(crate) const TRIES: usize = 4000;
+/// What the targets of messages have in common: memory is that of one that is refused before anything large is made of it.
+pub(crate) const MESSAGE: Target =
+    Target { name: "", about: "", run: |_| false, seeds: Vec::new, tries: 4000, memory_max: 1 << 20 };
 
 /// How a message becomes what a service takes, and the other way round.
 pub(crate) struct Crossing<Wire, Domain> {
@@ -37,6 +35,15 @@ where
             }
         }
     }
+}
+
+/// [`Crossing::survives`] for a message that is read and written without anything being known besides.
+pub(crate) fn survives<Wire, Domain>(bytes: &[u8]) -> bool
+where
+    Wire: Message + Default + From<Domain>,
+    Domain: TryFrom<Wire, Error = WireError> + Clone + Debug + PartialEq,
+{
+    Crossing::<Wire, Domain> { read: Domain::try_from, write: Wire::from }.survives(bytes)
 }
 
 /// Messages as they go over the wire.
