@@ -113,8 +113,10 @@ impl<T> Peer<T> {
     /// It did not answer. What it said before is kept: it may come back.
     fn lost(&self, fault: &Fault) {
         let before = std::mem::replace(&mut self.known.write().standing, Standing::Down);
-        if before != Standing::Down {
-            tracing::warn!(url = self.url, %fault, "a service is lost");
+        match before {
+            Standing::Up => tracing::warn!(url = self.url, %fault, "a service is lost"),
+            Standing::Draining => tracing::info!(url = self.url, "a service has ended"),
+            Standing::Down => {}
         }
     }
 

@@ -35,10 +35,27 @@ impl<F: Fn(&str, usize, usize) + Clone + Send + 'static> Progress for F {}
 pub struct System {
     addresses: Vec<Address>,
     services: JoinSet<Result<(), LocalError>>,
-    stop: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     gateway: Option<Gateway>,
     memory: Vec<(String, BlockPool)>,
     renderer: Renderer,
+}
+
+/// How far a system's end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Serving,
+    /// The gateway drains, and has the services behind it until it is done.
+    Closing,
+    /// All other services drain.
+    Ending,
+}
+
+impl Phase {
+    /// That in which a service ends.
+    fn of_end(role: Role) -> Self {
+        if role == Role::Gateway { Self::Closing } else { Self::Ending }
+    }
 }
 
 /// A service's configuration, the address that it will listen on, and the threads that its model shares.
@@ -97,7 +114,7 @@ impl System {
         Self {
             addresses: Vec::new(),
             services: JoinSet::new(),
-            stop: watch::Sender::new(false),
+            phase: watch::Sender::new(Phase::Serving),
             gateway: None,
             memory: Vec::new(),
             renderer,
@@ -167,15 +184,21 @@ impl System {
         LocalError: From<E>,
     {
         self.addresses.push(Address { role, name, url: bound.url() });
-        let mut stopped = self.stop.subscribe();
+        let (phase, mut phases) = (self.phase.clone(), self.phase.subscribe());
         let service = serve(
             bound,
             Box::pin(async move {
                 // A system that was dropped is stopped too.
-                let _ = stopped.wait_for(|stopped| *stopped).await;
+                let _ = phases.wait_for(|phase| *phase >= Phase::of_end(role)).await;
             }),
         );
-        self.services.spawn(async { Ok(service.await?) });
+        self.services.spawn(async move {
+            let ended = service.await;
+            if role == Role::Gateway {
+                phase.send_replace(Phase::Ending);
+            }
+            Ok(ended?)
+        });
     }
 
     fn urls(&self, role: Role) -> Vec<String> {
@@ -203,12 +226,12 @@ impl System {
         &self.memory
     }
 
-    /// Asks all services to end, and waits until they have drained.
+    /// Asks the gateway to end, then all others, and waits until they have drained.
     ///
     /// # Errors
     /// What the first service that failed ended with.
     pub async fn stop(mut self) -> Result<(), LocalError> {
-        self.stop.send_replace(true);
+        self.phase.send_replace(Phase::Closing);
         while let Some(service) = self.services.join_next().await {
             service??;
         }
