@@ -28,7 +28,10 @@ const HOSTILE: [(&str, &str); 9] = [
         "{% for i in range(3000) %}{{ 'a' * 4096 }}{% endfor %}",
         "the chat template made a prompt of more than 8388608 bytes",
     ),
-    ("{% set x = 'a' * 5000000 %}{% for i in range(90000) %}{% set y = x | upper %}{% endfor %}", "took more than 2 s"),
+    (
+        "{% set f = '%A %B %d ' * 100 %}{% for i in range(90000) %}{% set y = strftime_now(f) %}{% endfor %}",
+        "took more than 2 s",
+    ),
 ];
 
 const GOOD: &str = "{{ bos_token }}Q: {{ messages[0].content }}\nA:";
