@@ -7,9 +7,11 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::health::RETRY_INTERVAL;
+use crate::known::Known;
 use crate::peers::{Held, Peer, Standing, TargetInfo};
 use crate::pool::Pool;
 use crate::surroundings::Surroundings;
+use crate::wanted::{NGRAM, NOBODY};
 
 /// Bytes that a request may have beside prompt and answer: names, stop strings, biases, a policy.
 const REQUEST_BYTES_BESIDE: usize = 256 << 10;
@@ -105,8 +107,22 @@ impl Directory {
         known.into_iter().next().map(|(_, info)| info)
     }
 
-    /// Bytes of the longest request that some target could serve.
+    /// The targets that may be asked for.
+    pub(crate) fn known_targets(&self) -> Known {
+        Known::new(self.targets().into_iter().map(|target| target.name), self.verifiers.silent())
+    }
+
+    /// The drafters that may be asked for.
+    pub(crate) fn known_drafters(&self) -> Known {
+        let names = self.drafters().into_iter().map(|card| card.name.clone());
+        Known::new(names.chain([NGRAM, NOBODY].map(str::to_owned)), self.drafters.silent())
+    }
+
+    /// Bytes of the longest request that some target could serve, as far as is known.
     pub(crate) fn request_bytes_max(&self) -> usize {
+        if self.verifiers.silent() > 0 {
+            return MESSAGE_BYTES_MAX;
+        }
         let known = self.verifiers.known().into_iter();
         let longest = known.map(|(_, info)| info.request_bytes_max()).max().unwrap_or(0);
         longest.saturating_add(REQUEST_BYTES_BESIDE).min(MESSAGE_BYTES_MAX)

@@ -11,7 +11,9 @@ use tonic::Status;
 
 use crate::admission::{ClientNameError, Reason, Refusal};
 use crate::caps::CapError;
+use crate::health::RETRY_INTERVAL;
 use crate::keys::KeyError;
+use crate::known::Known;
 use crate::renderer::RenderError;
 use crate::session::SessionError;
 
@@ -48,13 +50,13 @@ pub enum RequestError {
     /// The prompt cannot be put into the chat template.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// No such target answers.
+    /// No target of this name has been heard of.
     #[error("unknown target `{found}`; known targets are {known}")]
     UnknownTarget {
         /// The target that was asked for.
         found: String,
         /// Those there are.
-        known: String,
+        known: Known,
     },
     /// No such drafter has been heard of.
     #[error("unknown drafter `{found}`; known drafters are {known}")]
@@ -62,7 +64,7 @@ pub enum RequestError {
         /// The drafter that was asked for.
         found: String,
         /// Those there are.
-        known: String,
+        known: Known,
     },
     /// Drafter and target do not speak of the same tokens.
     #[error("drafter `{drafter}` and target `{target}` have different tokenizers")]
@@ -175,6 +177,18 @@ pub enum RequestError {
     },
 }
 
+impl RequestError {
+    /// Whose word is missing, if the same request may be right later: what it names may be a service that has not said yet
+    /// what it is.
+    fn missing(&self) -> Option<Party> {
+        match self {
+            Self::UnknownTarget { known, .. } if !known.is_all() => Some(Party::Verifier),
+            Self::UnknownDrafter { known, .. } if !known.is_all() => Some(Party::Drafter),
+            _ => None,
+        }
+    }
+}
+
 /// Why a generation did not begin or ended early.
 #[derive(Debug, Error)]
 pub enum GatewayError {
@@ -202,7 +216,10 @@ impl From<GatewayError> for Fault {
     fn from(error: GatewayError) -> Self {
         match error {
             GatewayError::Request(RequestError::Render(error)) => error.into(),
-            GatewayError::Request(rule) => Self::new(Party::Client, FaultKind::BadInput, rule),
+            GatewayError::Request(rule) => match rule.missing() {
+                Some(party) => Self::new(party, FaultKind::Gone, rule).retry_after(RETRY_INTERVAL),
+                None => Self::new(Party::Client, FaultKind::BadInput, rule),
+            },
             GatewayError::Refused(Refusal { reason, retry_after }) => {
                 let kind = if reason == Reason::Late { FaultKind::Late } else { FaultKind::Overloaded };
                 Self { retry_after, ..Self::new(Party::Gateway, kind, reason) }

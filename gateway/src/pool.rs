@@ -101,6 +101,14 @@ impl<T: Card> Pool<T> {
         known
     }
 
+    /// How many have never said what they are: services that did not answer yet, and names that stand for nobody.
+    pub(crate) fn silent(&self) -> usize {
+        let members = self.members.read();
+        let unheard = members.iter().filter(|member| member.peer.card().is_none()).count();
+        let named = |index| members.iter().any(|member| member.name == Some(index));
+        unheard + (0..self.names.len()).filter(|&index| !named(index)).count()
+    }
+
     /// Those that take sequences and suit.
     fn suiting(&self, suits: impl Fn(&Peer<T>, &T) -> bool) -> Vec<(Arc<Peer<T>>, Arc<T>)> {
         let up = self.peers().into_iter().filter(|peer| peer.standing() == Standing::Up);

@@ -13,7 +13,7 @@ use crate::renderer::Renderer;
 use crate::session::Session;
 use crate::stream::TextStream;
 use crate::usual::Usual;
-use crate::wanted::{NGRAM, NOBODY, Wanted};
+use crate::wanted::{NOBODY, Wanted};
 
 /// A request that its target can serve.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ impl ValidRequest {
         let known = directory.drafters();
         let mut named = known.iter().filter(|card| card.name == *name).map(|card| self.check_drafter(card));
         match named.next() {
-            None => Err(RequestError::UnknownDrafter { found: name.clone(), known: names(&known) }),
+            None => Err(RequestError::UnknownDrafter { found: name.clone(), known: directory.known_drafters() }),
             Some(Err(_)) if named.any(|checked| checked.is_ok()) => Ok(()),
             Some(checked) => checked,
         }
@@ -169,10 +169,9 @@ fn read_policy(named: Option<&str>, acceptance: Acceptance) -> Result<Option<Pol
 }
 
 fn find_target(name: &str, directory: &Directory) -> Result<Arc<TargetInfo>, RequestError> {
-    directory.target(name).ok_or_else(|| RequestError::UnknownTarget {
-        found: name.to_owned(),
-        known: list(directory.targets().into_iter().map(|target| target.name)),
-    })
+    directory
+        .target(name)
+        .ok_or_else(|| RequestError::UnknownTarget { found: name.to_owned(), known: directory.known_targets() })
 }
 
 /// Refuses a prompt that cannot fit, before the time is spent that tokenizing it takes.
@@ -236,23 +235,6 @@ fn check_room(prompt: usize, max_tokens: usize, target: &TargetInfo) -> Result<(
         return Err(RequestError::ManyTokens { max_tokens, prompt, target, room });
     }
     Ok(())
-}
-
-/// The drafters that may be asked for; each name once, though several may bear it.
-fn names(known: &[Arc<DrafterCard>]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for name in known.iter().map(|card| card.name.as_str()).chain([NGRAM, NOBODY]) {
-        if !names.iter().any(|before| before == name) {
-            names.push(name.to_owned());
-        }
-    }
-    list(names.into_iter())
-}
-
-/// Names, each in quotes.
-fn list(names: impl Iterator<Item = String>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { "none at present".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]

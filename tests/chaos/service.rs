@@ -87,7 +87,7 @@ impl Service {
             Kind::CutOff => {
                 self.proxy.stall();
                 sleep(away).await;
-                self.proxy.unstall();
+                self.proxy.mend();
             }
         }
         self.recover().await;

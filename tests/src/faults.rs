@@ -1,24 +1,34 @@
-//! Connections that can be cut.
+//! Connections that can be cut, held up, slowed down and garbled.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use espalier_local::ANY_PORT;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
+
+/// Most bytes that are passed on at once.
+const PASSED_AT_ONCE: usize = 16 << 10;
+
+/// What is changed of a byte: high and low bits, of numbers and of letters.
+const GARBLED_BITS: u8 = 0b0101_0101;
 
 /// A TCP proxy in front of a service. Dropping or cutting it is, for its clients, the death of the service; resetting
 /// it, its restart; stalling it, that it is stopped and holds its connections.
 pub struct Proxy {
     url: String,
     upstream: watch::Sender<SocketAddr>,
-    stalled: watch::Sender<bool>,
+    trouble: watch::Sender<Trouble>,
     forwarding: JoinHandle<()>,
     reset: Arc<Notify>,
     accepted: Arc<AtomicUsize>,
+    garbled: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -27,12 +37,12 @@ impl Proxy {
         let listener = TcpListener::bind(ANY_PORT).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let reset = Arc::new(Notify::new());
-        let accepted = Arc::new(AtomicUsize::new(0));
-        let (stalled, stalls) = watch::channel(false);
+        let (accepted, garbled) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+        let (trouble, troubled) = watch::channel(Trouble::None);
         let (upstream, to) = watch::channel(upstream);
-        let to = To { upstream: to, stalls };
+        let to = To { upstream: to, trouble: troubled, garbled: garbled.clone() };
         let forwarding = tokio::spawn(forward(listener, to, reset.clone(), accepted.clone()));
-        Self { url, upstream, stalled, forwarding, reset, accepted }
+        Self { url, upstream, trouble, forwarding, reset, accepted, garbled }
     }
 
     /// Where the service seems to be.
@@ -58,12 +68,27 @@ impl Proxy {
 
     /// Forwards nothing any more, and keeps all connections.
     pub fn stall(&self) {
-        self.stalled.send_replace(true);
+        self.trouble.send_replace(Trouble::Stalled);
     }
 
-    /// Forwards what comes on new connections again; those that were stalled are lost.
-    pub fn unstall(&self) {
-        self.stalled.send_replace(false);
+    /// Forwards all that comes, later by `by`, in both directions.
+    pub fn slow(&self, by: Duration) {
+        self.trouble.send_replace(Trouble::Slow(by));
+    }
+
+    /// Changes one byte of every `one_of` of a connection, in both directions.
+    pub fn garble(&self, one_of: usize) {
+        self.trouble.send_replace(Trouble::Garbled(one_of));
+    }
+
+    /// Bytes that were changed so far.
+    pub fn garbled(&self) -> usize {
+        self.garbled.load(Ordering::SeqCst)
+    }
+
+    /// Forwards all that comes as it is, once more; connections that were stalled are lost.
+    pub fn mend(&self) {
+        self.trouble.send_replace(Trouble::None);
     }
 
     /// Closes all connections and takes no more.
@@ -80,11 +105,24 @@ impl Drop for Proxy {
     }
 }
 
-/// Where to, and whether anything is to be forwarded.
+/// What happens to bytes between a client and a service.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Trouble {
+    None,
+    /// Nothing is forwarded.
+    Stalled,
+    /// All comes later by this much.
+    Slow(Duration),
+    /// One byte of so many is another.
+    Garbled(usize),
+}
+
+/// Where to, and what happens on the way.
 #[derive(Clone)]
 struct To {
     upstream: watch::Receiver<SocketAddr>,
-    stalls: watch::Receiver<bool>,
+    trouble: watch::Receiver<Trouble>,
+    garbled: Arc<AtomicUsize>,
 }
 
 async fn forward(listener: TcpListener, to: To, reset: Arc<Notify>, count: Arc<AtomicUsize>) {
@@ -102,17 +140,46 @@ async fn forward(listener: TcpListener, to: To, reset: Arc<Notify>, count: Arc<A
     }
 }
 
-async fn pipe(mut client: TcpStream, To { upstream, mut stalls }: To) -> std::io::Result<(u64, u64)> {
+async fn pipe(client: TcpStream, to: To) -> std::io::Result<()> {
     client.set_nodelay(true)?;
-    let to = *upstream.borrow();
-    let mut service = TcpStream::connect(to).await?;
+    let upstream = *to.upstream.borrow();
+    let service = TcpStream::connect(upstream).await?;
     service.set_nodelay(true)?;
-    let stalled = async {
-        // Who tells is there as long as there are connections.
-        drop(stalls.wait_for(|stalled| *stalled).await);
-    };
-    tokio::select! {
-        copied = copy_bidirectional(&mut client, &mut service) => copied,
-        () = stalled => std::future::pending().await,
+    let (from_client, to_client) = client.into_split();
+    let (from_service, to_service) = service.into_split();
+    tokio::try_join!(to.pass(from_client, to_service), to.pass(from_service, to_client))?;
+    Ok(())
+}
+
+impl To {
+    /// Passes on what comes until nothing more does.
+    async fn pass(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> std::io::Result<()> {
+        let mut bytes = vec![0; PASSED_AT_ONCE];
+        let mut passed_before = 0;
+        loop {
+            let read = from.read(&mut bytes).await?;
+            if read == 0 {
+                return to.shutdown().await;
+            }
+            let passed = &mut bytes[..read];
+            let trouble = *self.trouble.borrow();
+            match trouble {
+                Trouble::None => (),
+                // The connection is lost, whatever comes later.
+                Trouble::Stalled => std::future::pending().await,
+                Trouble::Slow(by) => sleep(by).await,
+                Trouble::Garbled(one_of) => self.garble(passed, passed_before, one_of),
+            }
+            to.write_all(passed).await?;
+            passed_before += read;
+        }
+    }
+
+    /// Changes those of a connection's bytes whose turn it is, of which `before` have passed.
+    fn garble(&self, bytes: &mut [u8], before: usize, one_of: usize) {
+        for byte in bytes.iter_mut().skip(one_of - 1 - before % one_of).step_by(one_of) {
+            *byte ^= GARBLED_BITS;
+            self.garbled.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }

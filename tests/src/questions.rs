@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use espalier_client::{Answer, Client, ClientError};
 use espalier_proto::{Fault, FaultKind, GeneratedToken, GenerationRequest};
-use espalier_speculation::{FinishReason, StopStrings};
+use espalier_speculation::{FinishReason, Penalties, Sampling, Shaping, StopStrings};
 use tokio::time::{Instant, sleep};
 
 use crate::{prompts, request, sampling};
+
+/// What makes a text depend on which of its tokens are the prompt's, and on all that was said before.
+const PENALTIES: Penalties = Penalties { repetition: 1.1, presence: 0.4, frequency: 0.2 };
 
 /// How long a client asks again without coming any further.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,13 +60,14 @@ pub struct Extent {
     pub tokens: usize,
 }
 
-/// Greedy and seeded, every other with a stop string, all with logprobs; answered by plain decoding.
+/// Greedy and seeded, those with a seed with penalties, every other prompt with a stop string, all with logprobs;
+/// answered by plain decoding.
 pub async fn questions(client: &Client, target: &str, extent: Extent) -> Vec<Question> {
     let mut questions = Vec::new();
     for (index, (prompt, _)) in prompts(target).into_iter().take(extent.prompts).enumerate() {
         let prompt = &prompt[prompt.len().saturating_sub(extent.prompt_tokens)..];
-        for temperature in [0.0, 0.8] {
-            let mut request = request(target, prompt, extent.tokens, sampling(temperature, 7 + index as u64));
+        for penalties in [None, Some(PENALTIES)] {
+            let mut request = request(target, prompt, extent.tokens, how(penalties, index));
             request.logprobs = Some(1);
             if index % 2 == 1 {
                 request.stop_strings = stop(&plain(client, &request).await.text());
@@ -73,6 +77,13 @@ pub async fn questions(client: &Client, target: &str, extent: Extent) -> Vec<Que
         }
     }
     questions
+}
+
+/// Greedily, or with penalties and a seed of the prompt's.
+fn how(penalties: Option<Penalties>, prompt: usize) -> Sampling {
+    let Some(penalties) = penalties else { return sampling(0.0, 0) };
+    let shaping = Shaping::new(penalties, []).unwrap();
+    sampling(0.8, 7 + prompt as u64).with_shaping(shaping)
 }
 
 async fn plain(client: &Client, request: &GenerationRequest) -> Answer {

@@ -199,11 +199,22 @@ async fn without_a_drafter_that_answers_n_grams_do() {
 }
 
 #[tokio::test]
-async fn a_target_that_never_answered_is_unknown() {
-    let url = gateway(&[&Toy::gone().await], &[]).await;
-    let status = generate(&url, request(5)).await.err().unwrap();
-    assert_eq!(status.code(), Code::InvalidArgument);
-    assert_eq!(status.message(), "unknown target `toy`; known targets are none at present");
+async fn a_name_may_be_that_of_a_service_that_never_answered_and_be_asked_for_again() {
+    let (toy, gone) = (verifier("toy").await, Toy::gone().await);
+    let asked = |target: &str| GenerationRequest { target: target.to_owned(), ..request(5) };
+    for (verifiers, target, known) in [(&[&gone][..], "toy", "none at present"), (&[&toy, &gone], "other", "`toy`")] {
+        let url = gateway(verifiers, &[]).await;
+        let status = generate(&url, asked(target)).await.err().unwrap();
+        assert_eq!(status.code(), Code::Unavailable);
+        let beside = "beside 1 that never said what they are";
+        assert_eq!(status.message(), format!("unknown target `{target}`; known targets are {known}, {beside}"));
+    }
+    let url = gateway(&[&toy], &[&gone]).await;
+    let named = GenerationRequest { drafter: Some("small".to_owned()), ..request(5) };
+    assert_eq!(generate(&url, named.clone()).await.err().unwrap().code(), Code::Unavailable);
+    let url = gateway(&[&toy], &[]).await;
+    assert_eq!(generate(&url, named).await.err().unwrap().code(), Code::InvalidArgument);
+    assert_eq!(generate(&url, asked("other")).await.err().unwrap().code(), Code::InvalidArgument);
 }
 
 #[tokio::test]

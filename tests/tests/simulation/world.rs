@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use espalier_speculation::SplitMix64;
 use espalier_tests::Question;
+use tokio::runtime;
 use turmoil::{Builder, Sim};
 
 use crate::client::Clients;
@@ -42,8 +44,12 @@ pub(crate) struct Told {
     pub(crate) all_well: Result<(), String>,
 }
 
-/// Has all questions asked in a world where services fail.
+/// Has all questions asked in a world where services fail. There is one world at a time, or they would disturb each other's
+/// stories.
 pub(crate) fn unfold(seed: u64, questions: &[Question]) -> Told {
+    static WORLD: Mutex<()> = Mutex::new(());
+    let _world = WORLD.lock().unwrap_or_else(PoisonError::into_inner);
+    begin_task_numbers_anew();
     let (before, story) = (panics(), Story::default());
     let run = run(seed, questions, &story).map_err(|failure| failure.to_string());
     let all_well = run.and_then(|()| match panics() - before {
@@ -81,6 +87,15 @@ fn run(seed: u64, questions: &[Question], story: &Story) -> Result<(), Failure> 
         wrong if wrong.is_empty() => Ok(()),
         wrong => Err(wrong.join("\n").into()),
     }
+}
+
+/// Counts tasks on to a round number. A process has one number for each, whatever its world, and the tasks of a machine that
+/// is killed end in an order that depends on the last digits of theirs.
+fn begin_task_numbers_anew() {
+    const ROUND: u64 = 64;
+    let spawned = async || tokio::spawn(async {}).id().to_string().parse::<u64>().unwrap();
+    let counting = async { while !spawned().await.is_multiple_of(ROUND) {} };
+    runtime::Builder::new_current_thread().build().unwrap().block_on(counting);
 }
 
 fn network(seed: u64) -> Sim<'static> {

@@ -15,6 +15,7 @@ use espalier_tests::{Proxy, address, answer, client, model, plan, plan_in, promp
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 const TOKENS: usize = 64;
 
@@ -43,12 +44,29 @@ impl Fragile {
         Self { drafters, verifiers, client }
     }
 
-    /// Asks, and has `after` tokens come before `lose` happens.
+    /// All proxies.
+    fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.drafters.iter().map(|(_, proxy)| proxy).chain(&self.verifiers)
+    }
+
+    /// Asks, and has `after` tokens come before `lose` happens, which moves the sequence.
     async fn ask_and_lose(
         &mut self,
         request: GenerationRequest,
         after: usize,
         lose: impl AsyncFnOnce(&mut Self),
+    ) -> Answer {
+        let answer = self.ask_and_suffer(request, after, lose).await;
+        assert!(answer.completion.speculation.failovers > 0, "the loss came too late to matter");
+        answer
+    }
+
+    /// Asks, and has `after` tokens come before `suffer` happens.
+    async fn ask_and_suffer(
+        &mut self,
+        request: GenerationRequest,
+        after: usize,
+        suffer: impl AsyncFnOnce(&mut Self),
     ) -> Answer {
         let (begun, wait) = oneshot::channel();
         let (mut begun, mut seen) = (Some(begun), 0);
@@ -61,14 +79,12 @@ impl Fragile {
                 begun.send(()).unwrap();
             }
         });
-        let losing = async {
+        let suffering = async {
             wait.await.unwrap();
-            lose(self).await;
+            suffer(self).await;
         };
-        let (answer, ()) = tokio::join!(asking, losing);
-        let answer = answer.unwrap();
-        assert!(answer.completion.speculation.failovers > 0, "the loss came too late to matter");
-        answer
+        let (answer, ()) = tokio::join!(asking, suffering);
+        answer.unwrap()
     }
 }
 
@@ -189,6 +205,58 @@ async fn several_that_are_stopped_at_once_cost_little_more_than_one() {
     let failovers = found.completion.speculation.failovers;
     println!("three verifiers that were stopped cost {:?}, in {failovers} moves", took.saturating_sub(usual));
     assert!(took < usual + STOPPED_MAX, "{took:?} where {usual:?} is usual");
+    system.stop().await.unwrap();
+}
+
+/// What all that is said between services comes later by, where the network is slow.
+const SLOW_BY: Duration = Duration::from_millis(15);
+
+#[tokio::test]
+async fn a_network_that_turns_slow_in_mid_stream_changes_no_token() {
+    let system = start(&["medium"], None, 2).await;
+    let (prompt, _) = prompts("medium").remove(2);
+    for temperature in [0.0, 0.8] {
+        let mut fragile = Fragile::around(&system, 2).await;
+        let whole = answer(&fragile.client, ask(&prompt, temperature)).await;
+        let turn_slow = async |fragile: &mut Fragile| fragile.proxies().for_each(|proxy| proxy.slow(SLOW_BY));
+        let found = fragile.ask_and_suffer(ask(&prompt, temperature), 8, turn_slow).await;
+        assert_eq!(found.ids(), whole.ids());
+        assert!(found.elapsed > whole.elapsed, "nothing was slow");
+    }
+    system.stop().await.unwrap();
+}
+
+/// Where the network changes bytes in the clear, one of so many.
+const GARBLED_ONE_OF: usize = 499;
+
+/// How many ask then, one after the other.
+const GARBLED_QUESTIONS: usize = 10;
+
+#[tokio::test]
+async fn bytes_that_are_changed_in_the_clear_end_no_service_and_hold_nobody_up() {
+    let system = start(&["small"], None, 2).await;
+    let fragile = Fragile::around(&system, 2).await;
+    let (prompt, greedy) = prompts("small").remove(0);
+    let asked = request("small", &prompt, TOKENS, sampling(0.0, 0));
+    fragile.proxies().for_each(|proxy| proxy.garble(GARBLED_ONE_OF));
+    for _ in 0..GARBLED_QUESTIONS {
+        // Whatever it is told: nothing in the clear can know a token's number from another's.
+        let _ = timeout(PATIENCE, fragile.client.clone().generate(asked.clone(), |_| {})).await.unwrap();
+    }
+    assert!(fragile.proxies().all(|proxy| proxy.garbled() > 0));
+
+    fragile.proxies().for_each(Proxy::mend);
+    let begun = Instant::now();
+    while !fragile
+        .client
+        .clone()
+        .generate(asked.clone(), |_| {})
+        .await
+        .is_ok_and(|found| found.ids() == greedy[..TOKENS])
+    {
+        assert!(begun.elapsed() < PATIENCE, "no right answer any more");
+    }
+    assert_eq!(answer(&client(&system), asked).await.ids(), greedy[..TOKENS]);
     system.stop().await.unwrap();
 }
 

@@ -14,7 +14,7 @@ use espalier_model::Team;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::{SequenceId, SequenceSpec, Start};
 use espalier_service_kit::{Dialer, Role, TlsArgs, bind};
-use espalier_tests::{Certificates, answer, model, prompts, request, sampling};
+use espalier_tests::{Certificates, Proxy, answer, model, prompts, request, sampling};
 use espalier_verifier::{Config as VerifierConfig, Target};
 use tokio::time::Instant;
 use tonic::{Code, Status};
@@ -112,6 +112,49 @@ async fn under_tls_the_text_is_the_same_and_certificates_are_replaced_under_load
         tokio::task::yield_now().await;
     }
     assert!(is_answered_well(&client).await);
+}
+
+/// A proxy in front of a service.
+async fn proxy(service: &str) -> (Proxy, String) {
+    let proxy = Proxy::start(service.strip_prefix("https://").unwrap().parse().unwrap()).await;
+    let url = proxy.url().replace("http://", "https://");
+    (proxy, url)
+}
+
+/// Where the network changes bytes, one of so many: some for each answer, and none for a handshake.
+const GARBLED_ONE_OF: usize = 5 << 10;
+
+/// Questions that are asked over such a network.
+const GARBLED_QUESTIONS: usize = 6;
+
+#[tokio::test]
+async fn under_tls_a_network_that_changes_bytes_changes_no_text() {
+    let certificates = Certificates::new();
+    let (verifier, drafter) = (start_verifier(&certificates).await, start_drafter(&certificates).await);
+    let (to_verifier, verifier) = proxy(&verifier).await;
+    let (to_drafter, drafter) = proxy(&drafter).await;
+    let gateway = start_gateway(&verifier, &drafter, locks(&certificates)).await;
+    let client = client_of(&certificates, &gateway, None);
+    assert!(is_answered_well(&client).await);
+
+    let proxies = [&to_verifier, &to_drafter];
+    proxies.iter().for_each(|proxy| proxy.garble(GARBLED_ONE_OF));
+    let (prompt, greedy) = prompts(TARGET).remove(0);
+    let mut failovers = 0;
+    for _ in 0..GARBLED_QUESTIONS {
+        let found = answer(&client, request(TARGET, &prompt, greedy.len(), sampling(0.0, 0))).await;
+        assert_eq!(found.ids(), greedy);
+        failovers += found.completion.speculation.failovers;
+    }
+    let garbled = (to_verifier.garbled(), to_drafter.garbled());
+    println!("{garbled:?} bytes changed before verifier and drafter, {failovers} failovers");
+    assert!(garbled.0 > 0 && garbled.1 > 0 && failovers > 0);
+
+    proxies.iter().for_each(|proxy| proxy.mend());
+    let begun = Instant::now();
+    while !is_answered_well(&client).await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "drafts are not offered again");
+    }
 }
 
 #[tokio::test]
