@@ -1,5 +1,6 @@
 //! How a failure travels from service to service.
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -148,12 +149,14 @@ impl Fault {
     }
 
     fn from_transport(peer: Party, status: &Status) -> Self {
+        // What was read off the wire has no cause: that is a connection that has ended, whatever HTTP/2 calls it.
+        let ended = status.source().is_some();
         match status.code() {
             // The caller's own time, which ran out before the peer answered: that peer may be well.
             Code::Cancelled if status.message() == TimeoutExpired(()).to_string() => {
                 Self::new(peer, FaultKind::Late, "the request's deadline has passed")
             }
-            Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled => {
+            code if ended || matches!(code, Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled) => {
                 let what = format_args!("the {peer} is not reached: {}", status.message());
                 Self::new(peer, FaultKind::Gone, what)
             }
@@ -188,6 +191,8 @@ fn read_retry_after(metadata: &MetadataMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -217,6 +222,11 @@ mod tests {
             assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Gone));
             assert_eq!(fault.message, "the verifier is not reached: connection reset");
         }
+        // As that is called which HTTP/2 calls ENHANCE_YOUR_CALM, and what somebody between us and the peer says.
+        let mut ended = Status::resource_exhausted("h2 protocol error");
+        assert_eq!(Fault::from_status(Party::Verifier, &ended).kind, FaultKind::Overloaded);
+        ended.set_source(Arc::new(std::io::Error::other("too many resets")));
+        assert_eq!(Fault::from_status(Party::Verifier, &ended).kind, FaultKind::Gone);
     }
 
     #[test]

@@ -142,6 +142,9 @@ impl Dialer {
             .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
             .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
             .keep_alive_while_idle(true)
+            // An answer that comes for a call which was given up counts as the peer's fault, and a connection has the calls of
+            // all clients: there is no number of those who leave that should end it.
+            .http2_max_local_error_reset_streams(None)
             .buffer_size(CHANNEL_QUEUE_MAX)
             .connect_with_connector_lazy(service_fn(move |uri| dialing.clone().connect(uri)));
         Ok(Line { channel, connections })
@@ -199,8 +202,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use futures::future::join_all;
+    use futures::stream;
+    use tokio::net::TcpListener;
+    use tonic::transport::Server;
+    use tonic_health::ServingStatus;
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
+    use tonic_health::server::HealthReporter;
 
     use super::*;
     use crate::testing::Full;
@@ -218,6 +226,41 @@ mod tests {
         let took = begun.elapsed();
         assert!(took < CONNECT_TIMEOUT, "{took:?}");
         println!("twenty calls to who never answers failed within {took:?}");
+    }
+
+    /// A server of nothing but health, and who sets it.
+    async fn health() -> (String, HealthReporter) {
+        let (reporter, service) = tonic_health::server::health_reporter();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let arrivals = stream::unfold(listener, |listener| async {
+            let accepted = listener.accept().await.map(|(stream, _)| stream);
+            Some((accepted, listener))
+        });
+        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(arrivals));
+        (url, reporter)
+    }
+
+    #[tokio::test]
+    async fn a_connection_outlives_thousands_of_calls_that_are_given_up_while_they_are_answered() {
+        const AT_ONCE: usize = 500;
+        const GIVEN_UP: usize = 4000;
+        let (url, reporter) = health().await;
+        let health = HealthClient::new(channel(&url).unwrap());
+        let watch = || async {
+            let mut told = health.clone().watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+            told.message().await.unwrap().unwrap();
+            told
+        };
+        let mut stays = watch().await;
+        for turn in 0..GIVEN_UP / AT_ONCE {
+            let given_up = join_all((0..AT_ONCE).map(|_| watch())).await;
+            let status = if turn.is_multiple_of(2) { ServingStatus::NotServing } else { ServingStatus::Serving };
+            reporter.set_service_status("", status).await;
+            // What each of them is told comes for a call that is no more.
+            drop(given_up);
+            stays.message().await.unwrap().unwrap();
+        }
     }
 
     #[tokio::test]

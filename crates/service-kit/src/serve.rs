@@ -28,7 +28,8 @@ use crate::propagation::rpc_span;
 use crate::tls::ServerTls;
 use crate::wire::{Arrivals, Duplex, Taken, tcp_arrivals};
 
-/// Calls that one connection may have open.
+/// Calls that one connection may have open, and that may be given up on it before they were looked at: it may be a gateway's,
+/// with the calls of all its clients.
 const STREAMS_PER_CONNECTION_MAX: u32 = 1024;
 
 /// Bytes of headers that one request may carry.
@@ -235,6 +236,7 @@ impl Bound {
         let incoming = incoming.map(|accepted| accepted.map(Coalesced::new));
         Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+            .http2_max_pending_accept_reset_streams(Some(STREAMS_PER_CONNECTION_MAX as usize))
             .http2_max_header_list_size(HEADER_BYTES_MAX)
             .http2_keepalive_interval(Some(CLIENT_KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(CLIENT_KEEPALIVE_TIMEOUT))
@@ -267,6 +269,7 @@ mod tests {
 
     use std::net::Ipv4Addr;
 
+    use tokio::net::TcpStream;
     use tonic_health::pb::FILE_DESCRIPTOR_SET;
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
@@ -313,6 +316,28 @@ mod tests {
         assert_eq!(watch.message().await.unwrap().unwrap().status, 2, "a watcher learns of the drain");
         drop((watch, client));
         server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn many_calls_that_are_given_up_at_once_end_no_other() {
+        const GIVEN_UP: usize = 500;
+        let bound = bind(ANY_PORT).await.unwrap();
+        let (address, url) = (bound.address(), bound.url());
+        let server = tokio::spawn(bound.serve(Nothing, FILE_DESCRIPTOR_SET, std::future::pending()));
+        let (mut calls, connection) = h2::client::handshake(TcpStream::connect(address).await.unwrap()).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let call = || Request::post(format!("{url}/grpc.health.v1.Health/Watch")).body(()).unwrap();
+        let (stays, mut message) = calls.send_request(call(), false).unwrap();
+        for _ in 0..GIVEN_UP {
+            calls = calls.ready().await.unwrap();
+            let (_, mut call) = calls.send_request(call(), false).unwrap();
+            call.send_reset(h2::Reason::CANCEL);
+        }
+        // An empty one.
+        message.send_data(vec![0; 5].into(), true).unwrap();
+        assert_eq!(stays.await.unwrap().status(), 200);
+        connection.abort();
+        server.abort();
     }
 
     #[tokio::test]
