@@ -216,7 +216,7 @@ mod tests {
                     prop_assert!(drawn.q(node.parent).unwrap().prob(node.token) > 0.0);
                 }
                 let again = read(numbered(tree.clone()).write(), Acceptance::Rejection).unwrap().tree;
-                prop_assert_eq!(again.tree(), tree.tree());
+                prop_assert_eq!(again, tree);
             }
         }
     }

@@ -39,9 +39,11 @@ pub(crate) const DRAWN: Target = Target {
             .survives(bytes)
     },
     seeds: || {
-        let root = pb::DraftDistribution { node: 0, tokens: vec![10, 12, 40], probs: vec![0.5, 0.25, 0.25] };
-        let first = pb::DraftDistribution { node: 1, tokens: vec![11], probs: vec![1.0] };
-        encoded([tree(vec![root, first]), credit(), tree(Vec::new())])
+        let root = |last| pb::DraftDistribution { node: 0, tokens: vec![10, 12, 40], probs: vec![0.5, 0.25, last] };
+        let first = || pb::DraftDistribution { node: 1, tokens: vec![11], probs: vec![1.0] };
+        // One that adds up to a little more than 1.
+        let trees = [0.25, 0.25 + 16.0 * f64::EPSILON].map(|last| tree(vec![root(last), first()]));
+        encoded(trees.into_iter().chain([credit(), tree(Vec::new())]))
     },
     ..MESSAGE
 };
