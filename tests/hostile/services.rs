@@ -15,8 +15,9 @@ use tokio::time::sleep;
 /// The target.
 pub(crate) const TARGET: &str = "small";
 
-/// Memory for keys and values of target and drafter: so little that all of it was used before growth is looked for.
-const KV_MEMORY: [&str; 2] = ["256MiB", "128MiB"];
+/// Memory for keys and values of target and drafter: so little that all of it was used before growth is looked for, or that
+/// what is not used yet is no growth.
+const KV_MEMORY: [&str; 2] = ["256MiB", "32MiB"];
 
 /// How long what is left of calls may take to be gone.
 const GONE_MAX: Duration = Duration::from_secs(10);
