@@ -149,7 +149,8 @@ impl Fault {
     }
 
     fn from_transport(peer: Party, status: &Status) -> Self {
-        // What was read off the wire has no cause: that is a connection that has ended, whatever HTTP/2 calls it.
+        // A status that a peer sent has no source. One that has was made here, of the error that ended the connection; its
+        // code is only what gRPC calls that error: `RESOURCE_EXHAUSTED` for HTTP/2's ENHANCE_YOUR_CALM, say.
         let ended = status.source().is_some();
         match status.code() {
             // The caller's own time, which ran out before the peer answered: that peer may be well.
@@ -222,7 +223,7 @@ mod tests {
             assert_eq!((fault.party, fault.kind), (Party::Verifier, FaultKind::Gone));
             assert_eq!(fault.message, "the verifier is not reached: connection reset");
         }
-        // As that is called which HTTP/2 calls ENHANCE_YOUR_CALM, and what somebody between us and the peer says.
+        // What a proxy between us and the peer may say; and, with a source, what gRPC calls HTTP/2's ENHANCE_YOUR_CALM.
         let mut ended = Status::resource_exhausted("h2 protocol error");
         assert_eq!(Fault::from_status(Party::Verifier, &ended).kind, FaultKind::Overloaded);
         ended.set_source(Arc::new(std::io::Error::other("too many resets")));

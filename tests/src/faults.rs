@@ -157,16 +157,19 @@ impl To {
         let mut bytes = vec![0; PASSED_AT_ONCE];
         let mut passed_before = 0;
         loop {
-            let read = from.read(&mut bytes).await?;
+            let read = from.read(&mut bytes).await;
+            let trouble = *self.trouble.borrow();
+            if trouble == Trouble::Stalled {
+                // The connection is lost, whatever comes later, and nobody hears that the other end has closed it.
+                std::future::pending::<()>().await;
+            }
+            let read = read?;
             if read == 0 {
                 return to.shutdown().await;
             }
             let passed = &mut bytes[..read];
-            let trouble = *self.trouble.borrow();
             match trouble {
-                Trouble::None => (),
-                // The connection is lost, whatever comes later.
-                Trouble::Stalled => std::future::pending().await,
+                Trouble::None | Trouble::Stalled => (),
                 Trouble::Slow(by) => sleep(by).await,
                 Trouble::Garbled(one_of) => self.garble(passed, passed_before, one_of),
             }

@@ -202,9 +202,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use futures::future::join_all;
-    use futures::stream;
     use tokio::net::TcpListener;
     use tonic::transport::Server;
+    use tonic::transport::server::TcpIncoming;
     use tonic_health::ServingStatus;
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
@@ -233,11 +233,7 @@ mod tests {
         let (reporter, service) = tonic_health::server::health_reporter();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let arrivals = stream::unfold(listener, |listener| async {
-            let accepted = listener.accept().await.map(|(stream, _)| stream);
-            Some((accepted, listener))
-        });
-        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(arrivals));
+        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(TcpIncoming::from(listener)));
         (url, reporter)
     }
 

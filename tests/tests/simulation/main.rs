@@ -70,7 +70,7 @@ fn an_answer_that_is_not_right_is_noticed() {
 #[test]
 fn a_seed_tells_the_same_story_each_time() {
     let questions = shared();
-    for seed in 0..5 {
+    for seed in 0..SEEDS {
         let mut stories = std::iter::repeat_with(|| unfold(seed, questions).story);
         let [once, again] = [(); 2].map(|()| stories.next().unwrap());
         assert!(once.len() > 20, "nothing happened: {once:?}");
