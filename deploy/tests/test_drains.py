@@ -2,7 +2,7 @@
 
 import unittest
 
-from chart import all_templates, defaults, env_of, matrix, render, values_of, workload
+from chart import all_templates, defaults, env_of, matrix, of_kind, render, values_of, workload
 
 
 class Drains(unittest.TestCase):
@@ -33,6 +33,18 @@ class Drains(unittest.TestCase):
                     probe = document["spec"]["template"]["spec"]["containers"][0]["startupProbe"]
                     start = probe["periodSeconds"] * probe["failureThreshold"]
                     self.assertGreater(document["spec"]["progressDeadlineSeconds"], start)
+
+    def test_an_old_pod_goes_when_gateways_know_the_new_one(self):
+        # A resolver's 30 seconds, and the gateway's five and a tenth more.
+        documents = render(defaults())
+        for part in ("pool-shared", "target-small", "target-large"):
+            self.assertGreater(workload(documents, part)["spec"]["minReadySeconds"], 30 + 5.5)
+
+    def test_gateways_know_pods_that_load_and_that_drain_and_clients_do_not(self):
+        for path in matrix():
+            for service in of_kind(render(values_of(path)), "Service"):
+                for_gateways = service["metadata"]["name"].endswith(("-verifiers", "-drafters"))
+                self.assertEqual(service["spec"].get("publishNotReadyAddresses", False), for_gateways)
 
 
 if __name__ == "__main__":
