@@ -128,9 +128,9 @@ catalogue! {
     GATE_SPEEDUP = "espalier.gate.speedup", Gauge, Ratio, &["drafter", "target", "verifier"],
         "What drafting makes of plain decoding at the present load, as the gate believes: tokens a second, over those without";
     LEVEL_COST = "espalier.cost.level", Gauge, Seconds, &["drafter", "target"],
-        "What a level of a tree of one row costs, as measured lately";
+        "What a level of a tree takes, as lately grown";
     VERIFICATION_COST = "espalier.cost.verification", Gauge, Seconds, &["drafter", "target", "rows"],
-        "What verifying so many rows costs besides drafting, as measured lately";
+        "What a verification of so many rows takes, ways and queues included, as measured lately";
 }
 
 #[cfg(test)]
