@@ -62,3 +62,6 @@ impl Counts {
         self.rounds.read()
     }
 }
+
+#[cfg(test)]
+mod tests;
