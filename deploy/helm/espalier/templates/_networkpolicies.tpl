@@ -12,11 +12,3 @@ podSelector:
     - {port: 53, protocol: UDP}
     - {port: 53, protocol: TCP}
 {{- end -}}
-
-{{/* From peers, or from anywhere. */}}
-{{- define "espalier.from" -}}
-{{- if . }}
-from:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- end -}}
