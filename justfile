@@ -62,6 +62,11 @@ cuda-typecheck:
 gpu-check device="cuda" report="target/gpu-check.md":
     deploy/cuda/check {{ device }} {{ report }}
 
+# Checks the Helm chart with Helm 3 and 4, schemas and policies, Dockerfiles and alert rules: 3 minutes, or only STEPS.
+[positional-arguments]
+deploy-test *steps:
+    deploy/tests/run "$@"
+
 # Measures speculative against plain decoding through gRPC, on prompts of a JSONL file.
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}

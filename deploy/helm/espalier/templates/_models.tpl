@@ -136,5 +136,8 @@ exec curl --fail --location --silent --show-error --retry 5 --output "$MODEL_DIR
   volumeMounts:
     - {name: {{ .model.slot }}, mountPath: {{ $folder }}}
     - {name: tmp, mountPath: /tmp}
+    {{- with $from.volumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
 {{- end -}}
