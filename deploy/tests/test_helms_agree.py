@@ -2,9 +2,7 @@
 
 import unittest
 
-import yaml
-
-from chart import HELM4_KUBE, by_identity, helm4, matrix, render, values_of
+from chart import HELM4_KUBE, by_identity, helm4, matrix, parse, render, values_of
 
 
 class HelmsAgree(unittest.TestCase):
@@ -13,7 +11,7 @@ class HelmsAgree(unittest.TestCase):
             with self.subTest(path.name):
                 values = values_of(path)
                 texts = [text for name, text in helm4(values).items() if not name.endswith("NOTES.txt")]
-                four = [document for text in texts for document in yaml.safe_load_all(text) if document]
+                four = [document for text in texts for document in parse(text)]
                 three = by_identity(render(values, HELM4_KUBE))
                 self.assertGreater(len(three), 4)
                 self.assertEqual(three, by_identity(four))

@@ -10,7 +10,7 @@ ADDRESS = re.compile(r"https?://(?P<service>[a-z0-9-]+)\.serving\.svc\.cluster\.
 
 def ports(container):
     """Names and numbers of a container's ports."""
-    return {port[key] for port in container.get("ports", []) for key in ("name", "containerPort")}
+    return {port[key] for port in container.get("ports", []) for key in ("name", "containerPort") if key in port}
 
 
 class References(unittest.TestCase):

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize};
-use espalier_service_kit::{Dialer, DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs, Workplace};
+use espalier_service_kit::{Dialer, DrainArgs, Faults, MemoryBudget, MonitorArgs, TelemetryArgs, TlsArgs, Workplace};
 use espalier_speculation::{ExitError, ExitThresholds};
 use thiserror::Error;
 
@@ -15,7 +15,11 @@ use crate::target_shares::{ShareError, TargetShare};
 
 /// Grows candidate trees with a small model and runs the rounds.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "espalier-drafter", version)]
+#[command(
+    name = "espalier-drafter",
+    version,
+    after_help = "`espalier-drafter probe [startup|ready|live]` asks the service that runs beside it how it stands."
+)]
 pub struct Args {
     /// The drafter's folder: a checkpoint in Hugging Face format, or what `espalier train` made for a target.
     #[arg(long, env = "ESPALIER_DRAFTER_MODEL")]
@@ -92,6 +96,9 @@ pub struct Args {
     /// Logs and traces.
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
+    /// The port for scrapers and probes
+    #[command(flatten)]
+    pub monitor: MonitorArgs,
 }
 
 /// One thread for each core.

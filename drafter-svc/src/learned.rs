@@ -1,9 +1,11 @@
 //! What a drafter learns from the sequences that it serves, all of them together.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
+use espalier_metrics::Snapshot;
+use espalier_metrics::catalogue::{GATE_DRAFTING, GATE_SPEEDUP, LEVEL_COST, VERIFICATION_COST};
 use espalier_speculation::{CostModel, Experience, Gate};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -11,6 +13,9 @@ use crate::engine::SharedTuner;
 
 /// Targets whose costs and thresholds are remembered, and circumstances whose experience is.
 const REMEMBERED_MAX: usize = 256;
+
+/// Rows for which the cost of a verification is told.
+const ROWS_TOLD: [usize; 5] = [1, 8, 16, 32, 64];
 
 /// What is learned; nothing at first.
 #[derive(Default)]
@@ -44,6 +49,46 @@ pub(crate) struct GateKey {
 /// A gate that the sequences of a verifier share.
 pub(crate) type SharedGate = Arc<Mutex<Gate>>;
 
+/// The verifier that gates are of, and its target.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct GateOf {
+    target: String,
+    verifier: String,
+}
+
+/// All gates of a verifier, those of sequences that there are now counting by how many these are.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct GatesOfVerifier {
+    weight: f64,
+    drafting: f64,
+    /// Of those that have tried it.
+    tried_weight: f64,
+    speedup: f64,
+}
+
+impl GatesOfVerifier {
+    fn add(&mut self, gate: &Gate) {
+        // Those without a sequence count where there are no others.
+        let weight = gate.members() as f64 + 1e-6;
+        self.weight += weight;
+        self.drafting += if gate.mode().drafts() { weight } else { 0.0 };
+        if let Some(speedup) = gate.speedup() {
+            self.tried_weight += weight;
+            self.speedup += weight * speedup;
+        }
+    }
+
+    /// The share that draft.
+    fn drafting(&self) -> f64 {
+        self.drafting / self.weight
+    }
+
+    /// What drafting is believed to make of plain decoding, if any has tried it.
+    fn speedup(&self) -> Option<f64> {
+        (self.tried_weight > 0.0).then(|| self.speedup / self.tried_weight)
+    }
+}
+
 /// What decides the draws of gates.
 const GATE_SEED: u64 = 0;
 
@@ -61,6 +106,36 @@ impl Learned {
     /// The gate that decides for sequences of this key.
     pub(crate) fn gate(&self, key: GateKey) -> SharedGate {
         shared(&self.gates, key, || Arc::new(Mutex::new(Gate::new(GATE_SEED))))
+    }
+
+    /// Tells what costs were measured lately, and what gates decide and believe, as metrics of `drafter`.
+    pub(crate) fn tell(&self, drafter: &str, to: &mut Snapshot) {
+        let costs: Vec<_> = self.costs.lock().iter().map(|(target, costs)| (target.clone(), costs.clone())).collect();
+        for (target, costs) in costs {
+            let costs = costs.lock().costs();
+            to.tell(&LEVEL_COST, &[drafter, &target], costs.level_ms / 1e3);
+            for rows in ROWS_TOLD {
+                let seconds = costs.verification.at(rows) / 1e3;
+                to.tell(&VERIFICATION_COST, &[drafter, &target, &rows.to_string()], seconds);
+            }
+        }
+        for (GateOf { target, verifier }, gates) in self.gates() {
+            let labels = [drafter, &target, &verifier];
+            to.tell(&GATE_DRAFTING, &labels, gates.drafting());
+            if let Some(speedup) = gates.speedup() {
+                to.tell(&GATE_SPEEDUP, &labels, speedup);
+            }
+        }
+    }
+
+    /// What the gates of each verifier come to.
+    fn gates(&self) -> BTreeMap<GateOf, GatesOfVerifier> {
+        let gates: Vec<_> = self.gates.lock().iter().map(|(key, gate)| (key.clone(), Arc::clone(gate))).collect();
+        let mut sums: BTreeMap<GateOf, GatesOfVerifier> = BTreeMap::new();
+        for (GateKey { verifier, circumstances }, gate) in gates {
+            sums.entry(GateOf { target: circumstances.target, verifier }).or_default().add(&gate.lock());
+        }
+        sums
     }
 
     /// The tuner of a target's thresholds: `new`, if it has none yet.

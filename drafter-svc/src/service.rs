@@ -5,14 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use espalier_metrics::{Snapshot, Source};
 use espalier_model::{BlockPool, DraftFolder, DraftModel, LoadOptions, Team, Weights, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
 use espalier_proto::{
-    DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, OnlyTarget, Open, Party, Process, Start,
-    Tap, VerifierCard, Vocabulary, pb,
+    DrafterCard, DrafterStatus, FILE_DESCRIPTOR_SET, Fault, FaultKind, Grant, ModelAtWork, OnlyTarget, Open, Party,
+    Process, Start, Tap, VerifierCard, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
-use espalier_service_kit::{Bound, Bytes, Deadline, Role, outgoing};
+use espalier_service_kit::{Bound, Bytes, Deadline, Role, current_trace, outgoing};
 use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
@@ -21,6 +22,7 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status, Streaming};
+use tracing::Instrument;
 
 use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Memory, Setup, Tuning};
@@ -77,6 +79,7 @@ pub async fn serve(
             }
         }
     };
+    bound.tells(drafter.clone());
     let engine = &drafter.0.engine;
     let lost = |fault| DrafterError::Engine { drafter: drafter.0.card.name.clone(), fault };
     tokio::select! {
@@ -282,7 +285,21 @@ impl Drafter {
                 self.0.verifiers.forget(&start.verifier);
             }
         })?;
-        Ok(Driver::new(sequence, proposer, verifier))
+        Ok(Driver::new(sequence, proposer, verifier).traced(current_trace().is_some()))
+    }
+}
+
+/// All that is measured of a drafter.
+impl Source for Drafter {
+    fn tell(&self, to: &mut Snapshot) {
+        let DrafterStatus { sequences, trees_growing: trees_waiting, rounds, kv, .. } = self.status();
+        let Inner { card, engine, levels, learned, .. } = &*self.0;
+        let (role, model, passes) = (Role::Drafter.name(), &card.name, &engine.counts().passes);
+        let turn_age = engine.turn_age();
+        let at_work = ModelAtWork { role, model, sequences, trees_waiting, passes, rounds, kv, turn_age };
+        at_work.tell(to);
+        at_work.tell_costs(levels.iter().copied(), to);
+        learned.tell(model, to);
     }
 }
 
@@ -364,10 +381,11 @@ impl DrafterRpc for Drafter {
         let (events, reports) = mpsc::channel(EVENTS_MAX);
         let grants = Grants::new();
         let granting = tokio::spawn(receive_grants(incoming, grants.clone(), events.clone()));
-        tokio::spawn(async move {
+        let run = async move {
             driver.run(grants, events).await;
             granting.abort();
-        });
+        };
+        tokio::spawn(run.in_current_span());
         let reports = ReceiverStream::new(reports).map(|event| Ok(event?.into()));
         Ok(Response::new(Box::pin(reports)))
     }

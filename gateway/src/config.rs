@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
-use espalier_service_kit::{Dialer, DrainArgs, Faults, Role, TelemetryArgs, TlsError};
+use espalier_service_kit::{Dialer, DrainArgs, Faults, MonitorArgs, Role, TelemetryArgs, TlsError};
 use espalier_speculation::{Limits as PolicyLimits, PolicyError};
 use thiserror::Error;
 
@@ -40,7 +40,11 @@ const WEIGHTS_MAX: usize = 1024;
 
 /// The only door: validates, tokenizes, routes, grants rounds, streams text.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "espalier-gateway", version)]
+#[command(
+    name = "espalier-gateway",
+    version,
+    after_help = "`espalier-gateway probe [startup|ready|live]` asks the service that runs beside it how it stands."
+)]
 pub struct Args {
     /// A verifier's address; several may be given. `dns+http://name:port` stands for all addresses of a name, at all times.
     /// Under TLS, `https` instead of `http`
@@ -109,6 +113,9 @@ pub struct Args {
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
+    /// The port for scrapers and probes
+    #[command(flatten)]
+    pub monitor: MonitorArgs,
 }
 
 /// All that is wrong with a configuration.

@@ -8,13 +8,13 @@ use espalier_service_kit::{Deadline, outgoing};
 use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Token};
 use tokio::time::{Instant, timeout_at};
 
+use crate::counts::Counted;
 use crate::directory::Directory;
 use crate::drafting::Drafting;
 use crate::peers::{Held, Standing, TargetInfo};
 use crate::reopening::AtWork;
 use crate::rounds::Rounds;
 use crate::route::{Offers, Progress, Route, Turn, is_refusal};
-use crate::status::Counted;
 use crate::tally::Tally;
 use crate::validate::ValidRequest;
 
@@ -55,9 +55,10 @@ impl Generation {
         request: ValidRequest,
         directory: Arc<Directory>,
         deadline: Option<Deadline>,
-        counted: Counted,
+        mut counted: Counted,
         at_work: AtWork,
     ) -> Self {
+        counted.let_in(&request.target.card.name);
         let drafting = Drafting::find(&request, &directory, &[]);
         let mut generation = Self {
             route: Route::default(),
@@ -117,6 +118,7 @@ impl Generation {
             let progress = self.progress();
             let detour = self.route.after(&fault, progress, Instant::now()).ok_or_else(|| fault.clone())?;
             tracing::warn!(sequence = %self.request.sequence.id, %fault, "a sequence is opened again elsewhere");
+            self.counted.fails_over(fault.party);
             tokio::time::sleep(self.directory.surroundings().chance.jittered(detour.pause)).await;
             self.turn(detour.turn);
         }
@@ -149,6 +151,7 @@ impl Generation {
         if moves || self.leaves_drafter() {
             tracing::info!(sequence = %self.request.sequence.id, "a sequence leaves a service that drains");
             self.route.moved();
+            self.counted.moves();
             self.rounds = None;
         }
     }
@@ -282,7 +285,7 @@ impl Generation {
         // What a stop string cut off was never said.
         report.cut(tokens.len());
         self.tally.add(&report);
-        self.counted.round(&report);
+        self.counted.round(&report, self.drafting.name());
         self.request.sequence.commit(&report.tokens);
         self.finish = self.find_finish();
         if self.finish.is_some() {

@@ -13,11 +13,11 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tower::Service;
 
+use crate::counts::Counts;
 use crate::directory::Directory;
 use crate::error::GatewayError;
 use crate::intake::Intake;
 use crate::keys::Keys;
-use crate::status::Counts;
 
 /// The call that counts as a request.
 const GENERATE_PATH: &str = "/espalier.v1.Generation/Generate";

@@ -16,6 +16,7 @@ mod balance;
 mod caps;
 mod chance;
 mod config;
+mod counts;
 mod directory;
 mod drafting;
 mod error;

@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use espalier_gateway::{Args, Config, Gateway, Profiles, Renderer, render_chat_templates, serve};
-use espalier_service_kit::{Telemetry, bind, failed, ready, signal};
+use espalier_service_kit::{Program, Role, Telemetry, bind, failed, probe, ready, signal};
+
+/// What this is.
+const PROGRAM: Program = Program { name: "espalier-gateway", version: env!("CARGO_PKG_VERSION") };
 
 fn main() -> ExitCode {
-    render_chat_templates().unwrap_or_else(gateway)
+    render_chat_templates().or_else(probe).unwrap_or_else(gateway)
 }
 
 #[tokio::main]
@@ -25,11 +28,15 @@ async fn gateway() -> ExitCode {
 }
 
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
-    let _telemetry = Telemetry::install("espalier-gateway", &args.telemetry)?;
+    let telemetry = Telemetry::install(PROGRAM, &args.telemetry)?;
+    args.monitor.open(telemetry.monitor()).await?;
+    let watched = telemetry.monitor().service(Role::Gateway.name());
     let stop = signal()?;
-    let bound = bind(args.listen).await?.with_drain(args.drain.drain()).with_tls(args.locks.door()?);
+    let bound =
+        bind(args.listen).await?.watched_as(watched).with_drain(args.drain.drain()).with_tls(args.locks.door()?);
     let gateway = Gateway::start(config).await;
     ready(format_args!("gateway for {} targets on {}", gateway.targets().len(), bound.url()));
     serve(gateway, bound, stop).await?;
+    telemetry.end().await;
     Ok(())
 }

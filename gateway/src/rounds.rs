@@ -5,12 +5,14 @@ use std::time::Duration;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::{DrafterEvent, Fault, FaultKind, Grant, Open, Party, RoundReport, Start, pb};
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, Proposer, RemoteVerifier, Sequence};
+use espalier_service_kit::current_trace;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
 use tonic::{Extensions, Request, Streaming};
+use tracing::Instrument;
 
 use crate::window::{self, Window};
 
@@ -69,7 +71,8 @@ impl Rounds {
         let (window, granted) = Window::new();
         let grants = Grants::new();
         grants.add(Grant::new(granted).map_err(internal)?)?;
-        tokio::spawn(Driver::new(sequence, proposer, verifier).run(grants.clone(), sender));
+        let driver = Driver::new(sequence, proposer, verifier).traced(current_trace().is_some());
+        tokio::spawn(driver.run(grants.clone(), sender).in_current_span());
         Ok(Self { source: Source::Own { grants, events }, window, last: None })
     }
 

@@ -13,13 +13,14 @@ use espalier_proto::{
 use espalier_service_kit::{Bound, CallerAddress, Deadline, ServeError};
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{Request, Response, Status};
 use tracing::{Instrument, Span};
 
 use crate::admission::{Claim, Client, Door, Occupancy, Slot};
 use crate::chance::Chance;
 use crate::config::Config;
+use crate::counts::{Counts, GatewaySource};
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
@@ -28,7 +29,7 @@ use crate::intake::Intake;
 use crate::keys::{Holder, KeyError, Keys};
 use crate::reopening::Reopening;
 use crate::session::Session;
-use crate::status::Counts;
+use crate::status::Surveys;
 use crate::usual::Usual;
 use crate::validate::ValidRequest;
 
@@ -47,6 +48,7 @@ struct Inner {
     usual: Arc<Usual>,
     door: Arc<Door>,
     counts: Arc<Counts>,
+    surveys: Surveys,
     reopening: Arc<Reopening>,
     /// How long an answer may stand still because nobody reads it.
     unread_max: Duration,
@@ -86,8 +88,9 @@ pub async fn serve(
     bound: Bound,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
-    let Inner { directory, keys, counts, .. } = &*gateway.0;
-    let (keys, counts, directory) = (keys.clone(), Arc::clone(counts), Arc::clone(directory));
+    let Inner { directory, keys, counts, door, .. } = &*gateway.0;
+    let (keys, counts, door, directory) = (keys.clone(), Arc::clone(counts), Arc::clone(door), Arc::clone(directory));
+    bound.tells(GatewaySource { counts: Arc::clone(&counts), door, directory: Arc::clone(&directory) });
     let mut watching = directory.watch();
     if let Some(keys) = &keys {
         watching.spawn(keys.watch());
@@ -111,6 +114,7 @@ impl Gateway {
             usual: Arc::new(config.usual),
             door: Arc::new(Door::new(config.limits)),
             counts: Arc::default(),
+            surveys: Surveys::default(),
             reopening: Arc::default(),
             unread_max: config.unread_max,
             keys: config.keys,
@@ -147,7 +151,9 @@ impl Gateway {
         // Those of a target that is down would take slots away from those of all others.
         self.0.directory.check_up(&request.get_ref().target)?;
         holder.as_ref().map_or(Ok(()), Holder::begin)?;
+        let asked = Instant::now();
         let slot = self.0.door.enter(claim, deadline).await?;
+        self.0.counts.waited(asked.elapsed());
         let (slot, mut request) = self.validate(slot, request.into_inner(), session).await?;
         // It may have waited for long.
         self.0.directory.check_up(&request.target.card.name)?;
@@ -230,8 +236,8 @@ impl GenerationRpc for Gateway {
     ) -> Result<Response<pb::SystemStatusResponse>, Status> {
         let holder = self.holder(&request).map_err(GatewayError::from)?;
         holder.as_ref().map_or(Ok(()), Holder::check_status).map_err(GatewayError::from)?;
-        let Inner { directory, door, counts, .. } = &*self.0;
-        Ok(Response::new(counts.survey(door, directory).await?.into()))
+        let Inner { directory, door, counts, surveys, .. } = &*self.0;
+        Ok(Response::new(surveys.survey(counts, door, directory).await?.into()))
     }
 }
 

@@ -46,8 +46,8 @@ pub use numbered_tree::NumberedTree;
 pub use sequence::{SEQUENCE_ID_BYTES_MAX, STOP_TOKENS_MAX, SequenceBounds, SequenceId, SequenceSpec};
 pub use speculation_summary::SpeculationSummary;
 pub use status::{
-    DrafterStatus, EndCounts, GatewayStatus, KvMemory, PassCounters, PassCounts, Process, RoundCounters, RoundCounts,
-    ServiceState, Slots, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
+    DrafterStatus, EndCounts, GatewayStatus, KvMemory, ModelAtWork, PassCounters, PassCounts, Process, RoundCounters,
+    RoundCounts, ServiceState, Slots, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };
 pub use submission::{Credit, Submission};
 pub use tokenizer_files::{TOKENIZER_FILES_BYTES_MAX, TokenizerCollector, TokenizerFiles};

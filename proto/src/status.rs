@@ -1,6 +1,7 @@
 //! What services tell of their work.
 
 mod counters;
+mod metrics;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -8,6 +9,7 @@ mod tests;
 use std::time::Duration;
 
 pub use counters::{PassCounters, RoundCounters};
+pub use metrics::ModelAtWork;
 pub use services::{
     DrafterStatus, EndCounts, GatewayStatus, ServiceState, SystemStatus, TARGETS_MAX, TargetStatus, VerifierStatus,
 };

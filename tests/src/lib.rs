@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 
 mod certificates;
+mod collector;
 mod faults;
 pub mod hostile;
 mod oracle;
@@ -26,6 +27,7 @@ use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
 
 pub use certificates::Certificates;
+pub use collector::{Collector, SpanOf};
 pub use faults::Proxy;
 pub use oracle::Oracle;
 pub use processes::{Process, free, programs, until_known};
@@ -51,6 +53,7 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
         requests_max: GatewayConfig::REQUESTS_MAX,
         queued_max: GatewayConfig::QUEUED_MAX,
         renderer: Renderer::in_process(),
+        monitor: None,
     }
 }
 

@@ -11,7 +11,7 @@ use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Node
 
 /// The crates of each floor by package name, the lowest floor first.
 const FLOORS: [&[&str]; 8] = [
-    &["espalier-certs", "espalier-gguf", "espalier-speculation"],
+    &["espalier-certs", "espalier-gguf", "espalier-metrics", "espalier-speculation"],
     &["espalier-model", "espalier-proto", "espalier-text", "espalier-vectors"],
     &["espalier-round", "espalier-service-kit"],
     &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-trainer", "espalier-verifier"],

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
-use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, TelemetryArgs, TlsArgs, Workplace};
+use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, MonitorArgs, TelemetryArgs, TlsArgs, Workplace};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
 
@@ -20,7 +20,11 @@ const THREADS_LIMIT: usize = 1024;
 
 /// Hosts a target model and verifies candidate trees.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "espalier-verifier", version)]
+#[command(
+    name = "espalier-verifier",
+    version,
+    after_help = "`espalier-verifier probe [startup|ready|live]` asks the service that runs beside it how it stands."
+)]
 pub struct Args {
     /// The model's folder, in Hugging Face format
     #[arg(long, env = "ESPALIER_VERIFIER_MODEL", value_name = "DIR")]
@@ -70,6 +74,9 @@ pub struct Args {
     /// Logs and traces
     #[command(flatten)]
     pub telemetry: TelemetryArgs,
+    /// The port for scrapers and probes
+    #[command(flatten)]
+    pub monitor: MonitorArgs,
 }
 
 /// All that is wrong with a configuration.

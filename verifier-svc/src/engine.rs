@@ -100,6 +100,11 @@ impl Engine {
         format!("a pass has not ended after {took:?}")
     }
 
+    /// How long the thread has been at its present turn.
+    pub(crate) fn turn_age(&self) -> Duration {
+        self.pulse.turn_age()
+    }
+
     /// Ready when the thread has ended.
     pub(crate) async fn stopped(&self) {
         self.commands.closed().await;

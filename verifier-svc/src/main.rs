@@ -7,11 +7,18 @@ use std::thread::available_parallelism;
 
 use clap::Parser;
 use espalier_model::Team;
-use espalier_service_kit::{Role, Telemetry, bind, failed, ready, signal};
+use espalier_service_kit::{Program, Role, Telemetry, bind, failed, probe, ready, signal};
 use espalier_verifier::{Args, Config, Target, serve};
 
+/// What this is.
+const PROGRAM: Program = Program { name: "espalier-verifier", version: env!("CARGO_PKG_VERSION") };
+
+fn main() -> ExitCode {
+    probe().unwrap_or_else(verifier)
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn verifier() -> ExitCode {
     let args = Args::parse();
     let processors = available_parallelism().map_or(1, NonZeroUsize::get);
     let config = match Config::from_args(&args, processors) {
@@ -25,13 +32,16 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
-    let _telemetry = Telemetry::install("espalier-verifier", &args.telemetry)?;
+    let telemetry = Telemetry::install(PROGRAM, &args.telemetry)?;
+    args.monitor.open(telemetry.monitor()).await?;
+    let watched = telemetry.monitor().service(Role::Verifier.name());
     let stop = signal()?;
     let tls = args.tls.server(Role::Verifier, &[Role::Gateway, Role::Drafter])?;
-    let bound = bind(args.listen).await?.with_drain(args.drain.drain()).with_tls(tls);
+    let bound = bind(args.listen).await?.watched_as(watched).with_drain(args.drain.drain()).with_tls(tls);
     let target =
         tokio::task::spawn_blocking(move || Target::load(&config, &Team::new(config.threads()), |_, _| {})).await??;
     ready(format_args!("verifier of {} on {}", target.card().name, bound.url()));
     serve(target, bound, stop).await?;
+    telemetry.end().await;
     Ok(())
 }

@@ -26,6 +26,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServiceError> {
     let target = Arc::new(target);
+    bound.tells(Arc::clone(&target));
     let service = Service { target: Arc::clone(&target) };
     let server = VerifierServer::new(service).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let stop = {

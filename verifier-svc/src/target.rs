@@ -3,11 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
+use espalier_metrics::catalogue::PASS_SEQUENCES_MISSED;
+use espalier_metrics::{Snapshot, Source};
 use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Team, Workspace, fingerprint};
 use espalier_proto::{
-    Model, RowCost, TOKENIZER_FILES_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary,
+    Model, ModelAtWork, RowCost, TOKENIZER_FILES_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary,
 };
-use espalier_service_kit::{Bytes, FreeMemoryUnknown, MemoryBudget};
+use espalier_service_kit::{Bytes, FreeMemoryUnknown, MemoryBudget, Role};
 use espalier_speculation::Curve;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
@@ -120,6 +122,19 @@ impl Target {
     /// The memory for keys and values.
     pub fn blocks(&self) -> &BlockPool {
         &self.blocks
+    }
+}
+
+/// All that is measured of a target.
+impl Source for Target {
+    fn tell(&self, to: &mut Snapshot) {
+        let VerifierStatus { sequences, trees_waiting, passes: counts, rounds, kv, .. } = self.status();
+        let (role, model, passes) = (Role::Verifier.name(), &self.card.name, &self.engine.counts().passes);
+        let turn_age = self.engine.turn_age();
+        let at_work = ModelAtWork { role, model, sequences, trees_waiting, passes, rounds, kv, turn_age };
+        at_work.tell(to);
+        at_work.tell_costs(self.card.costs.iter().map(|cost| (cost.rows, cost.time)), to);
+        to.tell(&PASS_SEQUENCES_MISSED, &[model], counts.missed);
     }
 }
 

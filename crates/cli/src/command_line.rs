@@ -11,6 +11,7 @@ use crate::convert::Convert;
 use crate::folder::Folder;
 use crate::generate::Generate;
 use crate::key::Key;
+use crate::probe::Probe;
 use crate::serve::Serve;
 use crate::top::Top;
 use crate::train::Train;
@@ -50,6 +51,10 @@ pub(crate) enum Command {
     ///
     /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.
     Top(Top),
+    /// Ask a running service whether it takes calls, by the standard health protocol.
+    ///
+    /// The exit code is 0 if it does, and 1 if it does not or nobody answers.
+    Probe(Probe),
     /// Write certificates to try a system under TLS with: an authority, and one for each kind of service.
     Certs(Certs),
     /// Make an API key for a gateway that asks for them.

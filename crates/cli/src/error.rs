@@ -10,7 +10,7 @@ use espalier_command::CommandError;
 use espalier_local::{LocalError, ProfilesError};
 use espalier_model::ModelError;
 use espalier_proto::ApiKeyError;
-use espalier_service_kit::{ShutdownError, TelemetryError, TlsError};
+use espalier_service_kit::{ConnectError, ShutdownError, TelemetryError, TlsError};
 use espalier_speculation::{ExitError, StopStringError};
 use espalier_text::TextError;
 use espalier_trainer::TrainError;
@@ -43,6 +43,10 @@ pub(crate) enum CliError {
     KeyFile { path: PathBuf, source: ApiKeyError },
     #[error("{name} holds no API key")]
     KeyVariable { name: &'static str, source: ApiKeyError },
+    #[error("{url} does not say whether it takes calls")]
+    Silent { url: String, source: Box<tonic::Status> },
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     #[error("the system gives no random bytes")]
     Random(#[source] getrandom::Error),
     #[error(transparent)]
@@ -111,6 +115,7 @@ impl CliError {
             | Self::StopStrings(_)
             | Self::Tls(_)
             | Self::Cert(_)
+            | Self::Connect(_)
             | Self::NoTerminal => true,
             _ => false,
         }

@@ -10,6 +10,7 @@ mod folder;
 mod generate;
 mod golden;
 mod key;
+mod probe;
 mod serve;
 mod top;
 mod train;
@@ -21,10 +22,14 @@ use std::process::ExitCode;
 use clap::Parser;
 use espalier_command::{Verdict, report};
 use espalier_local::{Renderer, render_chat_templates};
-use espalier_service_kit::Telemetry;
+use espalier_service_kit::{Monitor, Program, Telemetry};
+use tokio::runtime::{self, Runtime};
 
 use self::command_line::{Args, Command};
 use self::error::CliError;
+
+/// What this is.
+const PROGRAM: Program = Program { name: "espalier", version: env!("CARGO_PKG_VERSION") };
 
 fn main() -> ExitCode {
     render_chat_templates().unwrap_or_else(command)
@@ -56,26 +61,36 @@ fn quieten_candle() {
 }
 
 fn run(args: Args) -> Result<Verdict, CliError> {
-    let _telemetry = Telemetry::install("espalier", &args.telemetry)?;
+    let runtime = runtime()?;
+    let telemetry = {
+        let _inside = runtime.enter();
+        Telemetry::install(PROGRAM, &args.telemetry)?
+    };
+    let verdict = run_on(&runtime, args, telemetry.monitor());
+    runtime.block_on(telemetry.end());
+    verdict
+}
+
+fn run_on(runtime: &Runtime, args: Args, monitor: &Monitor) -> Result<Verdict, CliError> {
     match args.command {
-        None => block_on(demo::run(&args.system)),
-        Some(Command::Serve(serve)) => block_on(serve::run(&args.system, &serve)),
-        Some(Command::Generate(generate)) => block_on(generate::run(&args.system, &generate)),
-        Some(Command::Top(top)) => block_on(top::run(&top)),
+        None => runtime.block_on(demo::run(&args.system)),
+        Some(Command::Serve(serve)) => runtime.block_on(serve::run(&args.system, &serve, monitor)),
+        Some(Command::Generate(generate)) => runtime.block_on(generate::run(&args.system, &generate)),
+        Some(Command::Top(top)) => runtime.block_on(top::run(&top)),
+        Some(Command::Probe(probe)) => runtime.block_on(probe::run(&probe)),
         Some(Command::Certs(certs)) => certs::run(&certs),
         Some(Command::Key(key)) => key::run(&key),
         Some(Command::Golden(folder)) => golden::run(&folder, &args.system),
         Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),
-        Some(Command::Tune(tune)) => block_on(tune::run(&args.system, &tune)),
-        Some(Command::Train(train)) => block_on(train::run(&args.system, &train)),
-        Some(Command::Bench(bench)) => block_on(async { Ok(espalier_bench::run(&args.system, &bench).await?) }),
+        Some(Command::Tune(tune)) => runtime.block_on(tune::run(&args.system, &tune)),
+        Some(Command::Train(train)) => runtime.block_on(train::run(&args.system, &train)),
+        Some(Command::Bench(bench)) => runtime.block_on(async { Ok(espalier_bench::run(&args.system, &bench).await?) }),
     }
 }
 
-/// Runs a command on a runtime of its own, whose threads leave half of the processors to the models.
-fn block_on<T>(command: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+/// A runtime whose threads leave half of the processors to the models.
+fn runtime() -> Result<Runtime, CliError> {
     let workers = (espalier_local::processors() / 2).max(1);
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(workers).enable_all().build().map_err(CliError::Runtime)?.block_on(command)
+    runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build().map_err(CliError::Runtime)
 }

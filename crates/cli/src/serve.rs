@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use espalier_command::{Verdict, start};
 use espalier_local::{DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, LocalError, Plan, Role, System, SystemArgs};
-use espalier_service_kit::signal;
+use espalier_service_kit::{Monitor, MonitorArgs, signal};
 
 use crate::error::CliError;
 
@@ -29,15 +29,22 @@ pub(crate) struct Serve {
     /// The first drafter's port, the others following; 0 takes free ones.
     #[arg(long, default_value_t = 50061)]
     pub(crate) drafter_port: u16,
+    #[command(flatten)]
+    pub(crate) monitor: MonitorArgs,
 }
 
-pub(crate) async fn run(system: &SystemArgs, args: &Serve) -> Result<Verdict, CliError> {
+pub(crate) async fn run(system: &SystemArgs, args: &Serve, monitor: &Monitor) -> Result<Verdict, CliError> {
     let stop = signal()?;
     tokio::pin!(stop);
+    let metrics = args.monitor.open(monitor).await.map_err(LocalError::from)?;
+    let plan = Plan { monitor: Some(monitor.clone()), ..plan(args, system)? };
     let running = tokio::select! {
         () = &mut stop => return Ok(Verdict::Good),
-        running = start(plan(args, system)?) => running?,
+        running = start(plan) => running?,
     };
+    if let Some(address) = metrics {
+        anstream::println!("{:8} {:12} http://{address}", "metrics", "");
+    }
     anstream::println!("{}\nready", addresses(&running));
     running.run_until(stop).await?;
     Ok(Verdict::Good)

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use espalier_drafter::Config as DrafterConfig;
 use espalier_gateway::{Config as GatewayConfig, Profiles, Renderer};
 use espalier_model::Team;
+use espalier_service_kit::Monitor;
 use espalier_verifier::Config as VerifierConfig;
 
 use crate::args::SystemArgs;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub queued_max: usize,
     /// How the gateway renders chat templates.
     pub renderer: Renderer,
+    /// Who is told how far its services are and what they measure, if anybody is.
+    pub monitor: Option<Monitor>,
 }
 
 impl Plan {
@@ -64,6 +67,7 @@ impl Plan {
             requests_max,
             queued_max,
             renderer: system.renderer.clone(),
+            monitor: None,
         })
     }
 

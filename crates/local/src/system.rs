@@ -6,7 +6,7 @@ use std::pin::Pin;
 use espalier_drafter::Drafter;
 use espalier_gateway::{Config as GatewayConfig, Gateway, Occupancy, Profiles, Renderer};
 use espalier_model::{BlockPool, Team};
-use espalier_service_kit::{Bound, Role, bind};
+use espalier_service_kit::{Bound, Monitor, Role, bind};
 use espalier_verifier::Target;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
@@ -90,13 +90,16 @@ impl System {
     pub async fn start(plan: Plan, progress: impl Progress) -> Result<Self, LocalError> {
         let (mut system, team) = (Self::empty(plan.renderer.clone()), plan.team());
         // Addresses come first: one that cannot be had is told of before anything is loaded.
-        let gateway = bind(plan.gateway).await?;
+        let watched = |bound, role, name: &str| watched(bound, plan.monitor.as_ref(), role, name);
+        let gateway = watched(bind(plan.gateway).await?, Role::Gateway, "");
         let (mut verifiers, mut drafters) = (Vec::new(), Vec::new());
         for (config, listen) in plan.verifiers {
-            verifiers.push(Hosted { config, bound: bind(listen).await?, team: team.clone() });
+            let bound = watched(bind(listen).await?, Role::Verifier, config.name());
+            verifiers.push(Hosted { config, bound, team: team.clone() });
         }
         for config in plan.drafters {
-            drafters.push(Hosted { bound: bind(config.listen).await?, config, team: team.clone() });
+            let bound = watched(bind(config.listen).await?, Role::Drafter, &config.name);
+            drafters.push(Hosted { config, bound, team: team.clone() });
         }
         for hosted in verifiers {
             system.add_verifier(hosted, progress.clone()).await?;
@@ -248,6 +251,13 @@ impl System {
             Some(service) = self.services.join_next() => service?,
         }
     }
+}
+
+/// An address as that of a service that is watched, if anybody watches.
+fn watched(bound: Bound, monitor: Option<&Monitor>, role: Role, name: &str) -> Bound {
+    let Some(monitor) = monitor else { return bound };
+    let role = role.name();
+    bound.watched_as(monitor.service(if name.is_empty() { role.to_owned() } else { format!("{role} {name}") }))
 }
 
 /// A gateway beside that of a system. Dropping it ends it at once.

@@ -7,6 +7,7 @@ use espalier_proto::{Credit, DrafterEvent, Fault, FaultKind, NumberedTree, Party
 use espalier_speculation::Tree;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tracing::{Span, field};
 
 use crate::grants::Grants;
 use crate::ports::{Proposer, Verifier};
@@ -43,6 +44,10 @@ pub struct Driver<P, V> {
     resumed: Instant,
     /// What a round of plain decoding takes.
     plain: Option<Duration>,
+    /// Whether each round has a span of its own.
+    traced: bool,
+    /// Whether the last round was one at rest.
+    rests: bool,
 }
 
 /// A round whose outcome is still to come.
@@ -50,12 +55,71 @@ pub struct Driver<P, V> {
 struct Round {
     proposed: Proposed,
     draft: Duration,
+    /// From when it begins until its outcome is committed.
+    span: Span,
+}
+
+impl Round {
+    /// A round without a tree.
+    fn plain(traced: bool) -> Self {
+        Self { proposed: Proposed::Plain, draft: Duration::ZERO, span: round_span(traced) }
+    }
+}
+
+/// The span of a round, or none. It has a level that no line of a log is of.
+fn round_span(traced: bool) -> Span {
+    if !traced {
+        return Span::none();
+    }
+    tracing::debug_span!(
+        "round",
+        round = field::Empty,
+        tree.nodes = field::Empty,
+        tree.depth = field::Empty,
+        accepted = field::Empty,
+        tokens = field::Empty,
+        draft_ms = field::Empty,
+        verify_ms = field::Empty,
+        wait_ms = field::Empty,
+    )
+}
+
+/// Writes what came of a round into its span.
+fn record(span: &Span, report: &RoundReport) {
+    if span.is_disabled() {
+        return;
+    }
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let cost = &report.cost;
+    span.record("round", report.round)
+        .record("tree.nodes", cost.verified as u64)
+        .record("tree.depth", cost.depth as u64)
+        .record("accepted", report.accepted as u64)
+        .record("tokens", report.tokens.len() as u64)
+        .record("draft_ms", ms(cost.draft))
+        .record("verify_ms", ms(cost.verify))
+        .record("wait_ms", ms(cost.wait));
 }
 
 impl<P: Proposer, V: Verifier> Driver<P, V> {
     /// A run that has not begun.
     pub fn new(sequence: Sequence, proposer: P, verifier: V) -> Self {
-        Self { sequence, proposer, verifier, under_way: VecDeque::new(), resumed: Instant::now(), plain: None }
+        Self {
+            sequence,
+            proposer,
+            verifier,
+            under_way: VecDeque::new(),
+            resumed: Instant::now(),
+            plain: None,
+            traced: false,
+            rests: false,
+        }
+    }
+
+    /// The same, with a span for each round if the run is `traced`: below the span that it runs in.
+    #[must_use]
+    pub fn traced(self, traced: bool) -> Self {
+        Self { traced, ..self }
     }
 
     /// Runs rounds, each against a grant, until the sequence ends, something fails, grants are closed, or nobody reads the
@@ -114,13 +178,23 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
             return Ok(false);
         }
         self.pause(asked.elapsed());
-        if self.proposer.rests() {
+        let rests = self.proposer.rests();
+        self.note_rest(rests);
+        if rests {
             let further = grants.take_up_to(self.wanted_credit().saturating_sub(1));
             self.give_credit(1 + further, true).await?;
         } else {
             self.propose().await?;
         }
         Ok(true)
+    }
+
+    /// Notes in the trace when drafting begins to rest, and when it goes on.
+    fn note_rest(&mut self, rests: bool) {
+        let changed = std::mem::replace(&mut self.rests, rests) != rests;
+        if self.traced && changed {
+            tracing::debug!(rests, "{}", if rests { "drafting rests" } else { "drafting goes on" });
+        }
     }
 
     /// Gives more credit before it runs out, if the proposer still rests.
@@ -148,16 +222,16 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
 
     async fn give_credit(&mut self, tokens: usize, states_later: bool) -> Result<(), Fault> {
         let round = self.next_round();
-        self.under_way.extend((0..tokens).map(|_| Round { proposed: Proposed::Plain, draft: Duration::ZERO }));
+        self.under_way.extend((0..tokens).map(|_| Round::plain(self.traced)));
         self.verifier.submit(Submission::Credit(Credit { round, tokens, states_later })).await
     }
 
     async fn propose(&mut self) -> Result<(), Fault> {
-        let begun = Instant::now();
+        let (begun, span) = (Instant::now(), round_span(self.traced));
         let proposed = self.proposer.propose(&self.sequence).await?;
         let Proposed::Tree { tree, .. } = &proposed else { return self.give_credit(1, false).await };
         let numbered = NumberedTree { round: self.next_round(), tree: tree.clone() };
-        self.under_way.push_back(Round { proposed, draft: begun.elapsed() });
+        self.under_way.push_back(Round { proposed, draft: begun.elapsed(), span });
         self.verifier.submit(Submission::Tree(numbered)).await
     }
 
@@ -174,7 +248,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
     async fn end_round(&mut self) -> Result<RoundReport, Fault> {
         let asked = Instant::now();
         let outcome = self.verifier.outcome().await?;
-        let Some(Round { proposed, draft }) = self.under_way.pop_front() else {
+        let Some(Round { proposed, draft, span }) = self.under_way.pop_front() else {
             return Err(unasked(outcome.round));
         };
         self.sequence.commit(&proposed, &outcome)?;
@@ -187,7 +261,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         }
         self.proposer.observe(&feedback).await?;
         let tree = proposed.tree().map(|tree| tree.tree());
-        Ok(RoundReport {
+        let report = RoundReport {
             round: outcome.round,
             accepted: outcome.accepted(),
             cost: RoundCost {
@@ -200,7 +274,9 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
             },
             tokens: outcome.tokens,
             logprobs: outcome.logprobs,
-        })
+        };
+        record(&span, &report);
+        Ok(report)
     }
 }
 

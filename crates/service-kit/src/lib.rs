@@ -2,7 +2,7 @@
 //! in one sentence why it cannot be had, TLS, health and reflection, a graceful end,
 //! deadlines that hold for streams too, channels with named limits, messages that
 //! leave together, amounts of
-//! memory, counts of what is there, and traces that follow a request through all services.
+//! memory, counts of what is there, traces that follow a request through all services, and a port for scrapers and probes.
 //!
 //! It knows nothing of models, trees or the messages of any service.
 
@@ -12,12 +12,17 @@ mod connect;
 mod connections;
 mod deadline;
 mod deadline_layer;
+mod export;
 mod faults;
 mod follow;
 mod gauge;
 mod health;
 mod incoming;
 mod memory;
+mod monitor;
+mod monitor_port;
+mod probe;
+mod program;
 mod propagation;
 mod pulse;
 mod reach;
@@ -30,7 +35,6 @@ mod telemetry;
 mod testing;
 mod tls;
 mod tls_args;
-mod traces;
 mod wire;
 mod workplace;
 
@@ -39,13 +43,18 @@ pub use connect::{ConnectError, Dialer, Line, channel};
 pub use connections::Connections;
 pub use deadline::{Deadline, DeadlineError};
 pub use deadline_layer::{DeadlineLayer, DeadlineService};
+pub use export::ExporterError;
 pub use faults::Faults;
 pub use follow::{Followed, Seen, follow};
 pub use gauge::{Gauge, Present};
 pub use health::is_serving;
 pub use incoming::CallerAddress;
 pub use memory::{Bytes, FreeMemoryUnknown, MemoryBudget, NotABudget, NotBytes};
-pub use propagation::{outgoing, rpc_span};
+pub use monitor::{Answer, Monitor, Monitored, Question, Standing};
+pub use monitor_port::MonitorArgs;
+pub use probe::probe;
+pub use program::Program;
+pub use propagation::{current_trace, outgoing, rpc_span};
 pub use pulse::{Beat, Pulse};
 pub use said::{failed, ready};
 pub use serve::{Bound, Drain, DrainArgs, ServeError, bind};
@@ -54,6 +63,5 @@ pub use shutdown::{ShutdownError, signal};
 pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};
 pub use tls::{ClientTls, IdentityFiles, Role, ServerTls, TlsError, TlsFiles};
 pub use tls_args::{CallerTlsArgs, TlsArgs};
-pub use traces::ExporterError;
 pub use wire::Duplex;
 pub use workplace::Workplace;

@@ -1,12 +1,13 @@
 //! What travels with a request beside its message: how much time is left, and
 //! to which trace it belongs (W3C `traceparent`).
 
+use espalier_metrics::TraceId;
 use http::{HeaderMap, HeaderValue, Request};
 use tonic::metadata::MetadataMap;
-use tracing::Span;
+use tracing::{Span, field};
 
 use crate::deadline::{Deadline, TIMEOUT_HEADER};
-use crate::traces;
+use crate::export;
 
 /// The metadata of a call made on behalf of the current span, due by `deadline`.
 pub fn outgoing(deadline: Option<Deadline>) -> MetadataMap {
@@ -14,15 +15,24 @@ pub fn outgoing(deadline: Option<Deadline>) -> MetadataMap {
     if let Some(value) = deadline.and_then(|deadline| HeaderValue::try_from(deadline.timeout_value()).ok()) {
         headers.insert(TIMEOUT_HEADER, value);
     }
-    traces::hand_on(&mut headers);
+    export::hand_on(&mut headers);
     MetadataMap::from_headers(headers)
 }
 
-/// The span of one call, a child of the caller's.
+/// The span of one call, a child of the caller's. Log lines within it name its trace, if that is sent.
 pub fn rpc_span(request: &Request<()>) -> Span {
-    let span = tracing::info_span!("rpc", method = request.uri().path());
-    traces::join(&span, request.headers());
+    let method = request.uri().path();
+    let span = tracing::info_span!("rpc", otel.name = method, otel.kind = "server", trace_id = field::Empty);
+    export::join(&span, request.headers());
+    if let Some(trace) = export::trace_id(&span) {
+        span.record("trace_id", format_args!("{:032x}", u128::from_be_bytes(trace)));
+    }
     span
+}
+
+/// The trace that the present call belongs to, if its spans are sent.
+pub fn current_trace() -> Option<TraceId> {
+    export::trace_id(&Span::current())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -15,8 +15,20 @@ const TURN_MARGIN: u32 = 20;
 const TURN_MAX_LEAST: Duration = Duration::from_secs(20);
 
 /// Beats when a turn begins and when it ends; clones are the same pulse.
-#[derive(Debug, Clone, Default)]
-pub struct Pulse(Arc<AtomicU64>);
+#[derive(Debug, Clone)]
+pub struct Pulse {
+    /// Odd while a turn is at work.
+    beats: Arc<AtomicU64>,
+    /// When the last turn began, in microseconds since the pulse was made.
+    begun: Arc<AtomicU64>,
+    made: Instant,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { beats: Arc::default(), begun: Arc::default(), made: Instant::now() }
+    }
+}
 
 /// A turn at work; it ends when this is dropped.
 #[derive(Debug)]
@@ -25,8 +37,20 @@ pub struct Beat<'p>(&'p Pulse);
 impl Pulse {
     /// A turn begins.
     pub fn begin(&self) -> Beat<'_> {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.begun.store(self.micros(), Ordering::Relaxed);
+        self.beats.fetch_add(1, Ordering::Relaxed);
         Beat(self)
+    }
+
+    /// How long the turn at work has taken so far; nothing between two turns.
+    pub fn turn_age(&self) -> Duration {
+        let at_work = self.beats.load(Ordering::Relaxed) % 2 == 1;
+        let age = self.micros().saturating_sub(self.begun.load(Ordering::Relaxed));
+        Duration::from_micros(if at_work { age } else { 0 })
+    }
+
+    fn micros(&self) -> u64 {
+        u64::try_from(self.made.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
     /// Ready, with how long it has taken, when a turn has no end; the largest takes `alone` where nothing else runs. The time
@@ -38,8 +62,7 @@ impl Pulse {
         let (mut seen, mut looks) = (0, 0);
         while looks < looks_max {
             sleep(LOOK).await;
-            let beats = self.0.load(Ordering::Relaxed);
-            // Odd while a turn is at work.
+            let beats = self.beats.load(Ordering::Relaxed);
             looks = if beats == seen && beats % 2 == 1 { looks + 1 } else { 0 };
             seen = beats;
         }
@@ -49,7 +72,7 @@ impl Pulse {
 
 impl Drop for Beat<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
+        self.0.beats.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -57,7 +80,7 @@ impl Drop for Beat<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -71,6 +94,18 @@ mod tests {
         assert_eq!(pulse.clone().stuck(ALONE).await, LIMIT);
         assert_eq!(began.elapsed(), LIMIT + LOOK);
         assert_eq!(pulse.stuck(Duration::ZERO).await, TURN_MAX_LEAST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_has_an_age_until_it_ends() {
+        let pulse = Pulse::default();
+        sleep(ALONE).await;
+        assert_eq!(pulse.turn_age(), Duration::ZERO);
+        let beat = pulse.begin();
+        sleep(ALONE).await;
+        assert_eq!(pulse.turn_age(), ALONE);
+        drop(beat);
+        assert_eq!(pulse.turn_age(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

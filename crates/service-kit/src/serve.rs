@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
+use espalier_metrics::Source;
 use futures::{Stream, StreamExt};
 use http::{Request, Response};
 use thiserror::Error;
@@ -24,6 +25,7 @@ use tower::Service;
 use crate::coalesce::Coalesced;
 use crate::deadline_layer::DeadlineLayer;
 use crate::incoming::{Bounds, Caller, incoming};
+use crate::monitor::{Monitored, Standing};
 use crate::propagation::rpc_span;
 use crate::tls::ServerTls;
 use crate::wire::{Arrivals, Duplex, Taken, tcp_arrivals};
@@ -119,13 +121,19 @@ pub enum ServeError {
 /// # Errors
 /// [`ServeError::InUse`] and [`ServeError::Listen`] name the address.
 pub async fn bind(address: SocketAddr) -> Result<Bound, ServeError> {
+    let (listener, address) = listener(address).await?;
+    Ok(Bound { arrivals: tcp_arrivals(listener), address, drain: Drain::default(), tls: None, monitored: None })
+}
+
+/// What listens at an address, and where that is.
+pub(crate) async fn listener(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let listen = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => ServeError::InUse { address },
         _ => ServeError::Listen { address, source },
     };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    Ok(Bound { arrivals: tcp_arrivals(listener), address, drain: Drain::default(), tls: None })
+    Ok((listener, address))
 }
 
 /// An address that is held but not served yet: clients connect and wait.
@@ -134,6 +142,7 @@ pub struct Bound {
     address: SocketAddr,
     drain: Drain,
     tls: Option<ServerTls>,
+    monitored: Option<Monitored>,
 }
 
 impl fmt::Debug for Bound {
@@ -154,7 +163,7 @@ impl Bound {
     {
         let taken = |(stream, caller)| Taken { wire: Box::new(stream), caller };
         let arrivals = connections.map(move |connection| connection.map(taken)).boxed();
-        Self { arrivals, address, drain: Drain::default(), tls: None }
+        Self { arrivals, address, drain: Drain::default(), tls: None, monitored: None }
     }
 
     /// The address, with the port that the system chose.
@@ -172,6 +181,19 @@ impl Bound {
     #[must_use]
     pub fn with_tls(self, tls: Option<ServerTls>) -> Self {
         Self { tls, ..self }
+    }
+
+    /// The same, watched as a service of its process.
+    #[must_use]
+    pub fn watched_as(self, service: Monitored) -> Self {
+        Self { monitored: Some(service), ..self }
+    }
+
+    /// Has the service's measurements told to those who watch it, if anybody may.
+    pub fn tells(&self, source: impl Source + 'static) {
+        if let Some(monitored) = &self.monitored {
+            monitored.tells(source);
+        }
     }
 
     /// The address as other services write it.
@@ -209,10 +231,13 @@ impl Bound {
             .build_v1()
             .map_err(ServeError::Reflection)?;
         let routes = Routes::new(service).add_service(health_service).add_service(reflection);
-        let (address, drain) = (self.address, self.drain);
+        let (address, drain, monitored) = (self.address, self.drain, self.monitored.clone());
+        let stands = move |standing| monitored.iter().for_each(|service| service.stands(standing));
+        stands(Standing::Serving);
         let (stopping, stopped) = oneshot::channel();
         let stop = async move {
             shutdown.await;
+            stands(Standing::Draining);
             turn_unready::<S>(&health).await;
             tokio::time::sleep(drain.announce).await;
             // Nobody listens any more only if the server has ended by itself.

@@ -16,6 +16,7 @@
 
 mod accept;
 mod acceptance;
+mod acceptance_watch;
 mod best;
 mod candidate_tree;
 mod candidates;
@@ -57,6 +58,7 @@ pub use accept::{
     accept_drawn, arg_max, round_law, walk, winner,
 };
 pub use acceptance::{Acceptance, UnknownAcceptance};
+pub use acceptance_watch::{AcceptanceWatch, WatchEvent};
 pub use best::{Best, BestOfPart};
 pub use candidate_tree::CandidateTree;
 pub use candidates::{CandidateError, Candidates};

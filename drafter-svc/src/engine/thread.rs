@@ -89,6 +89,11 @@ impl Engine {
         format!("a draft level has not ended after {took:?}")
     }
 
+    /// How long the thread has been at its present turn.
+    pub(crate) fn turn_age(&self) -> Duration {
+        self.pulse.turn_age()
+    }
+
     /// Ready when the thread has ended.
     pub(crate) async fn stopped(&self) {
         self.requests.closed().await;
@@ -264,14 +269,19 @@ impl<'a> Turns<'a> {
         if segments.is_empty() {
             return Ok(None);
         }
-        self.passes.add(segments.iter().map(|segment| segment.rows.len()).sum(), segments.len());
-        // Where nothing is asked before the last layer, and no state of it is, nothing is computed for the asking either.
-        let asked = Asked { best: &best, ..Asked::default() };
-        if !predicts && !exits.iter().any(|exits| exits.are_several()) {
-            return self.model.decoder().forward(&mut self.work, &mut segments, asked).map(Some);
-        }
-        let goes_on = |at: AtExit<'_>| exits[at.segment].goes_on(at.exit, at.logits);
-        self.model.forward(&mut self.work, &mut segments, goes_on).map(Some)
+        let (rows, sequences) = (segments.iter().map(|segment| segment.rows.len()).sum(), segments.len());
+        let begun = Instant::now();
+        let several = predicts || exits.iter().any(|exits| exits.are_several());
+        let output = if several {
+            let goes_on = |at: AtExit<'_>| exits[at.segment].goes_on(at.exit, at.logits);
+            self.model.forward(&mut self.work, &mut segments, goes_on)
+        } else {
+            // Where nothing is asked before the last layer, and no state of it is, nothing is computed for the asking either.
+            let asked = Asked { best: &best, ..Asked::default() };
+            self.model.decoder().forward(&mut self.work, &mut segments, asked)
+        };
+        self.passes.add(rows, sequences, begun.elapsed());
+        output.map(Some)
     }
 }
 

@@ -1,6 +1,10 @@
 //! Counts that one thread adds to while others read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use espalier_metrics::Histogram;
+use espalier_metrics::catalogue::{PASS_DURATION, PASS_ROWS};
 
 use super::{PassCounts, RoundCounts};
 
@@ -19,20 +23,38 @@ impl Counter {
 }
 
 /// Counts passes without ever waiting.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PassCounters {
     passes: Counter,
     rows: Counter,
     sequences: Counter,
     missed: Counter,
+    /// Of each pass.
+    pub(super) rows_of_pass: Histogram,
+    pub(super) seconds_of_pass: Histogram,
+}
+
+impl Default for PassCounters {
+    fn default() -> Self {
+        Self {
+            passes: Counter::default(),
+            rows: Counter::default(),
+            sequences: Counter::default(),
+            missed: Counter::default(),
+            rows_of_pass: Histogram::of(&PASS_ROWS),
+            seconds_of_pass: Histogram::of(&PASS_DURATION),
+        }
+    }
 }
 
 impl PassCounters {
-    /// One more pass over so many rows of so many sequences.
-    pub fn add(&self, rows: usize, sequences: usize) {
+    /// One more pass over so many rows of so many sequences, and what it took.
+    pub fn add(&self, rows: usize, sequences: usize, took: Duration) {
         self.passes.add(1);
         self.rows.add(rows as u64);
         self.sequences.add(sequences as u64);
+        self.rows_of_pass.add(rows as f64);
+        self.seconds_of_pass.add(took.as_secs_f64());
     }
 
     /// So many sequences could have been in the last pass and were not.

@@ -81,8 +81,8 @@ fn counters_add_up() {
     rounds.add(&ROUNDS);
     rounds.add(&RoundCounts { rounds: 1, tokens: 1, ..RoundCounts::default() });
     assert_eq!(rounds.read(), RoundCounts { rounds: 8, tokens: 20, ..ROUNDS });
-    passes.add(10, 2);
-    passes.add(1, 1);
+    passes.add(10, 2, Duration::ZERO);
+    passes.add(1, 1, Duration::ZERO);
     passes.miss(4);
     assert_eq!(passes.read(), PassCounts { passes: 2, rows: 11, sequences: 3, missed: 4 });
 }

@@ -12,3 +12,4 @@ mod predictors;
 mod rejection;
 mod sampling;
 mod status;
+mod telemetry;

@@ -175,7 +175,7 @@ fn run(decoder: &Decoder, work: &mut Workspace, sequences: &mut Sequences, mut p
     let ran = RanPass { timing: Timing { begun, waited, compute, load, prompts: prompts.spent() }, counts: &counts };
     let lost = pass.as_ref().err().filter(|fault| fault.is_fatal()).map(ToString::to_string);
     let pass = pass.map_err(|fault| if fault.is_fatal() { VerifierError::Stopped } else { fault.into() });
-    counts.passes.add(load.rows, running.len());
+    counts.passes.add(load.rows, running.len(), took);
     counts.passes.miss(missed);
     let mut ended = Vec::new();
     for (segment, (key, sequence, plan)) in running.into_iter().enumerate() {

@@ -173,6 +173,17 @@ impl Gate {
         self.mode
     }
 
+    /// Sequences of this drafter that are there now.
+    pub fn members(&self) -> usize {
+        self.members
+    }
+
+    /// What drafting is believed to make of plain decoding at the present load, as a factor; none before it was tried.
+    pub fn speedup(&self) -> Option<f64> {
+        let tried = self.known.iter().any(|(_, belief)| belief.is_tried());
+        tried.then(|| libm::exp(self.supposed(self.epoch.chosen_for).value))
+    }
+
     /// A sequence of this drafter begins. Where many begin at once, what was decided for few does not hold until they tell
     /// of their first rounds: by then each prompt would have been read in vain.
     pub fn enter(&mut self) {
