@@ -84,7 +84,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         url = urllib.parse.urlsplit(self.path)
-        question = re.fullmatch(rf"/apis/{GROUP}/namespaces/([^/]+)/pods/\*/([^/]+)", url.path)
+        question = re.fullmatch(rf"/apis/{GROUP}/namespaces/([^/]+)/pods/\*/([^/]+)", urllib.parse.unquote(url.path))
         if question:
             selector = urllib.parse.parse_qs(url.query).get("labelSelector", [""])[0]
             items = list(metrics(*question.groups(), selector))
