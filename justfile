@@ -117,7 +117,12 @@ crowd *args:
 # Measures what TLS costs: the same load in the clear and with every connection under TLS, in turns: 3 minutes.
 tls-cost *args:
     cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
-    cargo run -p espalier-tests --bin espalier-tls-cost -- --programs target/release {{ args }}
+    cargo run -p espalier-tests --bin espalier-cost -- tls --programs target/release {{ args }}
+
+# Measures what telemetry costs, as `tls-cost` does: scraped every second, metrics and a twentieth of all requests sent.
+telemetry-cost *args:
+    cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
+    cargo run -p espalier-tests --bin espalier-cost -- telemetry --programs target/release {{ args }}
 
 # Tries worlds of SEEDS seeds, in which services and networks fail in simulated time, from seed FROM on: a second each.
 simulate seeds="1000" from="0":

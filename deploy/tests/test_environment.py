@@ -11,8 +11,6 @@ SOURCES = {
     "drafter": ["drafter-svc/src", "crates/service-kit/src"],
     "verifier": ["verifier-svc/src", "crates/service-kit/src"],
 }
-# Of telemetry; where a tree has none of them yet, they are left out.
-TELEMETRY = {"ESPALIER_METRICS_LISTEN", "ESPALIER_TRACE_RATIO"}
 
 
 def read_by(program: str) -> set[str]:
@@ -32,9 +30,6 @@ def variables(values, part):
 class Environment(unittest.TestCase):
     def test_programs_read_what_they_are_told(self):
         known = {program: read_by(program) for program in SOURCES}
-        if not TELEMETRY & known["gateway"]:
-            print("left out: this tree has no telemetry yet, so nothing reads", *sorted(TELEMETRY))
-            known = {program: names | TELEMETRY for program, names in known.items()}
         for path in matrix():
             for name, template in all_templates(render(values_of(path))):
                 container = template["spec"]["containers"][0]
@@ -52,6 +47,17 @@ class Environment(unittest.TestCase):
         self.assertEqual(told["ESPALIER_GATEWAY_CLIENT_REQUESTS_MAX"], "10000000")
         self.assertEqual(told["ESPALIER_GATEWAY_CLIENT_WEIGHTS"], "a=100,b=1")
         self.assertEqual(told["ESPALIER_TRACE_RATIO"], "0.05")
+
+    def test_the_port_of_probes_is_there_for_the_pod_alone_where_nobody_may_scrape(self):
+        values = {**defaults(), "defaults": {"probes": {"kind": "exec"}}}
+        self.assertEqual(variables(values, "gateway")["ESPALIER_METRICS_LISTEN"], "0.0.0.0:9464")
+        values["metrics"] = {"enabled": False}
+        self.assertEqual(variables(values, "gateway")["ESPALIER_METRICS_LISTEN"], "127.0.0.1:9464")
+
+    def test_the_command_of_probes_is_one(self):
+        kit = (ROOT / "crates/service-kit/src/probe.rs").read_text(encoding="utf-8")
+        for word in ('"probe"', "Startup", "Ready", "Live", "ESPALIER_METRICS_LISTEN"):
+            self.assertIn(word, kit)
 
     def test_an_empty_value_is_left_to_the_program(self):
         told = variables(defaults(), "gateway")

@@ -24,7 +24,8 @@ fn row(metric: &Metric) -> String {
 fn the_page_has_the_rows_of_the_catalogue() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/telemetry.md");
     let text = std::fs::read_to_string(page).unwrap();
-    let is_row = |line: &&str| ["| `espalier_", "| `gen_ai_", "| `process_"].iter().any(|start| line.starts_with(start));
+    let is_row =
+        |line: &&str| ["| `espalier_", "| `gen_ai_", "| `process_"].iter().any(|start| line.starts_with(start));
     let found: Vec<&str> = text.lines().filter(is_row).collect();
     let expected: Vec<String> = ALL.iter().map(|metric| row(metric)).collect();
     assert!(found == expected, "docs/telemetry.md should have these rows:\n{}", expected.join("\n"));

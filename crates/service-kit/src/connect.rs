@@ -74,6 +74,8 @@ pub struct Line {
 pub struct Dialer {
     opener: Opener,
     tls: Option<ClientTls>,
+    /// Whether peers are asked for signs of life.
+    asks_for_life: bool,
 }
 
 /// In the clear, over TCP.
@@ -86,7 +88,13 @@ impl Default for Dialer {
 impl Dialer {
     /// Over TCP, under TLS where there is some.
     pub fn new(tls: Option<ClientTls>) -> Self {
-        Self { opener: Opener::tcp(), tls }
+        Self { opener: Opener::tcp(), tls, asks_for_life: true }
+    }
+
+    /// The same for servers of others, which may end the connection of who asks for signs of life as often as our services do.
+    #[cfg_attr(not(feature = "otlp"), allow(dead_code))]
+    pub(crate) fn asking_strangers(self) -> Self {
+        Self { asks_for_life: false, ..self }
     }
 
     /// In the clear, over what `open` makes for a host and a port: a network that is none, such as a simulated one.
@@ -95,13 +103,13 @@ impl Dialer {
         F: Future<Output = io::Result<D>> + Send + 'static,
         D: Duplex + 'static,
     {
-        Self { opener: Opener::new(open), tls: None }
+        Self { opener: Opener::new(open), tls: None, asks_for_life: true }
     }
 
     /// The same for services of one kind, which TLS makes sure of.
     #[must_use]
     pub fn to(&self, role: Role) -> Self {
-        Self { opener: self.opener.clone(), tls: self.tls.as_ref().map(|tls| tls.expecting(role)) }
+        Self { tls: self.tls.as_ref().map(|tls| tls.expecting(role)), ..self.clone() }
     }
 
     /// What addresses begin with.
@@ -137,11 +145,14 @@ impl Dialer {
         let connections = Connections::default();
         let (opener, tls) = (self.opener.clone(), self.tls.clone());
         let dialing = Dialing { opener, tls, connections: connections.clone(), silent: Arc::default() };
+        let endpoint = if self.asks_for_life {
+            let asks = endpoint.http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL);
+            asks.keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT).keep_alive_while_idle(true)
+        } else {
+            endpoint
+        };
         let channel = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
-            .http2_keep_alive_interval(PEER_KEEPALIVE_INTERVAL)
-            .keep_alive_timeout(PEER_KEEPALIVE_TIMEOUT)
-            .keep_alive_while_idle(true)
             // An answer that comes for a call which was given up counts as the peer's fault, and a connection has the calls of
             // all clients: there is no number of those who leave that should end it.
             .http2_max_local_error_reset_streams(None)

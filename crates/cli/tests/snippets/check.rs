@@ -25,8 +25,19 @@ pub(crate) fn check(command: &Command) -> Result<(), String> {
         "grpcurl" => protos::grpcurl(command),
         "python" => protos::protoc(command),
         "pip" => whole(command, &["pip", "install", "grpcio-tools"]),
+        // What clusters and containers are told is tried by `just cluster-test`; here, that the files exist.
+        "curl" | "docker" | "helm" | "kubectl" | "promtool" => paths(command),
+        script if script.starts_with("deploy/") => paths(command),
         other => Err(format!("nobody knows how to check `{other}`")),
     }
+}
+
+/// Whether each word that looks like a path of this repository is one.
+fn paths(command: &Command) -> Result<(), String> {
+    let words =
+        command.words.iter().filter(|word| ["deploy/", "docs/", "models/"].iter().any(|top| word.starts_with(top)));
+    let gone: Vec<&String> = words.filter(|path| !root().join(path).exists()).collect();
+    if gone.is_empty() { Ok(()) } else { Err(format!("there is no {gone:?}")) }
 }
 
 fn whole(command: &Command, expected: &[&str]) -> Result<(), String> {
@@ -86,7 +97,13 @@ fn just(command: &Command) -> Result<(), String> {
 #[test]
 fn what_does_not_exist_is_found_out() {
     let fault = |line: &str| check(&crate::shell::commands(line).unwrap()[0]).err();
-    for good in ["cargo test --workspace", "just soak", "espalier bench decode --prompts x --limit 3", "espalier"] {
+    for good in [
+        "cargo test --workspace",
+        "just soak",
+        "espalier bench decode --prompts x --limit 3",
+        "espalier",
+        "helm lint deploy",
+    ] {
         assert_eq!(fault(good), None, "{good}");
     }
     let wrong = [
@@ -97,6 +114,7 @@ fn what_does_not_exist_is_found_out() {
         ("cargo bench -p espalier-new", "espalier-new"),
         ("just sook", "sook"),
         ("make", "make"),
+        ("helm install espalier deploy/chart", "deploy/chart"),
     ];
     for (line, word) in wrong {
         assert!(fault(line).is_some_and(|fault| fault.contains(word)), "{line}");

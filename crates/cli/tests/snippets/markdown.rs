@@ -35,6 +35,21 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// Adds the pages that explain a folder of the repository and those in it.
+fn find_readmes(folder: &Path, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(root().join(folder)).unwrap();
+    let mut entries: Vec<_> = entries.map(Result::unwrap).collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = folder.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            find_readmes(&path, found);
+        } else if entry.file_name() == "README.md" {
+            found.push(path);
+        }
+    }
+}
+
 impl Page {
     pub(crate) fn read(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -48,7 +63,8 @@ impl Page {
         let mut docs: Vec<PathBuf> = entries.map(|entry| Path::new("docs").join(entry.unwrap().file_name())).collect();
         docs.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
         docs.sort();
-        let others = ["README.md", "deploy/README.md"].map(PathBuf::from);
+        let mut others = vec![PathBuf::from("README.md")];
+        find_readmes(Path::new("deploy"), &mut others);
         others.into_iter().chain(docs).map(Self::read).collect()
     }
 

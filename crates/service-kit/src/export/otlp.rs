@@ -12,7 +12,7 @@ use opentelemetry_otlp::{SpanExporter, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
-use tonic::transport::Endpoint;
+use tonic::transport::Channel;
 use tracing::{Level, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::Layer;
@@ -20,8 +20,10 @@ use tracing_subscriber::filter::Targets;
 
 use super::metrics::Sending;
 use super::{Destination, ExporterError, SpanLayer};
+use crate::connect::Dialer;
 use crate::monitor::Monitor;
 use crate::program::Program;
+use crate::tls::{ClientTls, TlsFiles};
 
 /// Sending the last spans at the end of a process takes no longer than this.
 const FLUSH_MAX: Duration = Duration::from_secs(2);
@@ -41,8 +43,7 @@ impl Export {
     /// An endpoint that is no address.
     pub(crate) fn begin(to: &Destination<'_>, monitor: &Monitor) -> Result<Self, ExporterError> {
         let refused = |source: Box<dyn Error + Send + Sync>| ExporterError { endpoint: to.endpoint.to_owned(), source };
-        let channel = Endpoint::from_shared(to.endpoint.to_owned()).map_err(|source| refused(source.into()))?;
-        let channel = channel.connect_timeout(CONNECT_MAX).connect_lazy();
+        let channel = channel(to.endpoint).map_err(&refused)?;
         let exporter = SpanExporter::builder().with_tonic().with_channel(channel.clone()).build();
         let resource = resource(to.program);
         let reporter = reporter(&resource);
@@ -77,8 +78,12 @@ impl Export {
 /// Where spans of rounds come from.
 const ROUNDS: &str = "espalier_round";
 
-/// A connection that cannot be made within this time is tried again with the next spans.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// A channel to a collector: under TLS if its address says so, by the authorities of this machine.
+fn channel(endpoint: &str) -> Result<Channel, Box<dyn Error + Send + Sync>> {
+    let files = || ClientTls::load(TlsFiles { identity: None, authorities: None });
+    let tls = endpoint.starts_with("https://").then(files).transpose()?;
+    Ok(Dialer::new(tls).asking_strangers().channel(endpoint)?)
+}
 
 /// What the process is: its program, and what `OTEL_RESOURCE_ATTRIBUTES` says.
 fn resource(program: Program) -> Resource {

@@ -26,16 +26,21 @@ left out, so that the program's default holds.
 
 {{- define "espalier.env.common" -}}
 {{- $root := .root -}}
-{{- include "espalier.env" (list (printf "%s_LISTEN" .prefix) (printf "0.0.0.0:%d" (int .port))) }}
-{{- if $root.Values.metrics.enabled }}
-{{- include "espalier.env" (list "ESPALIER_METRICS_LISTEN" "0.0.0.0:9464") }}
-{{- end }}
+{{- include "espalier.env" (list (printf "%s_LISTEN" .prefix) (printf "%s:%d" $root.Values.listenHost (int .port))) }}
+{{- /* The exec probe asks that port too, so it is closed to others only. */}}
+{{- include "espalier.env" (list "ESPALIER_METRICS_LISTEN" (printf "%s:9464" (ternary $root.Values.listenHost "127.0.0.1" $root.Values.metrics.enabled))) }}
 {{- include "espalier.env" (list "ESPALIER_LOG" .spec.log) }}
 {{- include "espalier.env" (list "ESPALIER_LOG_FORMAT" $root.Values.telemetry.logFormat) }}
 {{- include "espalier.env" (list "ESPALIER_DRAIN_ANNOUNCE" .spec.drain.announceSeconds) }}
 {{- include "espalier.env" (list "ESPALIER_DRAIN_MAX" .spec.drain.maxSeconds) }}
 {{- include "espalier.env" (list "ESPALIER_OTLP_ENDPOINT" $root.Values.telemetry.otlpEndpoint) }}
 {{- include "espalier.env" (list "ESPALIER_TRACE_RATIO" $root.Values.telemetry.traceRatio) }}
+{{- if $root.Values.telemetry.otlpEndpoint }}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: {{ printf "k8s.namespace.name=%s,k8s.pod.name=$(POD_NAME)" $root.Release.Namespace | quote }}
+{{- end }}
 {{- if $root.Values.tls.enabled }}
 {{- include "espalier.env" (list "ESPALIER_TLS_CERT" "/etc/espalier/tls/tls.crt") }}
 {{- include "espalier.env" (list "ESPALIER_TLS_KEY" "/etc/espalier/tls/tls.key") }}

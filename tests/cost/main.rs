@@ -1,5 +1,4 @@
-//! What TLS costs: the same load on two systems of processes, one in the clear and one with every connection under TLS, in
-//! turns.
+//! What TLS or telemetry costs: the same load on two systems of processes, one with it and one without, in turns.
 
 // Like a test, it may fail loudly.
 #![allow(clippy::unwrap_used)]
@@ -10,18 +9,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use espalier_client::Client;
 use espalier_speculation::Token;
-use espalier_tests::{Certificates, prompts, request, sampling};
+use espalier_tests::{Certificates, Collector, prompts, request, sampling};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::system::{System, TARGET};
+use crate::system::{Extra, System, TARGET};
 
-/// Measures throughput under TLS against throughput in the clear
+/// Measures throughput with something against throughput without it
 #[derive(Debug, Parser)]
 struct Args {
+    /// What one of the two systems has
+    #[arg(value_enum)]
+    with: With,
     /// Clients that ask at once
     #[arg(long, default_value_t = 8)]
     clients: usize,
@@ -39,8 +41,32 @@ struct Args {
     json: bool,
 }
 
-/// The share of its throughput that a system keeps at least.
-const KEPT_MIN: f64 = 0.97;
+/// What is measured the cost of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum With {
+    /// Every connection under TLS
+    Tls,
+    /// Metrics scraped every second, and metrics and the usual share of traces sent to a collector
+    Telemetry,
+}
+
+impl With {
+    /// The share of its throughput that a system keeps at least.
+    fn kept_min(self) -> f64 {
+        match self {
+            Self::Tls => 0.97,
+            Self::Telemetry => 0.99,
+        }
+    }
+
+    /// What the other system is.
+    fn without(self) -> &'static str {
+        match self {
+            Self::Tls => "in the clear",
+            Self::Telemetry => "without telemetry",
+        }
+    }
+}
 
 const TOKENS: usize = 64;
 
@@ -49,14 +75,19 @@ async fn main() -> ExitCode {
     let args = Args::parse();
     let programs = espalier_tests::programs(args.programs.clone());
     let certificates = Certificates::new();
-    let clear = System::start(&programs, None).await;
-    let locked = System::start(&programs, Some(&certificates)).await;
+    let (_collector, collected_at) = Collector::start().await;
+    let extra = match args.with {
+        With::Tls => Extra::Locked(&certificates),
+        With::Telemetry => Extra::Watched(collected_at),
+    };
+    let without = System::start(&programs, &Extra::None).await;
+    let with = System::start(&programs, &extra).await;
     let (questions, span) = (prompts(TARGET), Duration::from_secs(args.seconds));
     let load = Load { clients: args.clients, questions: &questions[..8], span };
     let mut kept = Vec::new();
     for turn in 0..=args.turns {
         // Whoever is first finds another machine than whoever is second.
-        let (first, second) = if turn % 2 == 0 { (&clear, &locked) } else { (&locked, &clear) };
+        let (first, second) = if turn % 2 == 0 { (&without, &with) } else { (&with, &without) };
         let (first, second) = (load.throughput(&first.client).await, load.throughput(&second.client).await);
         let ratio = if turn % 2 == 0 { second / first } else { first / second };
         // The first turn warms both up.
@@ -70,9 +101,10 @@ async fn main() -> ExitCode {
         println!("{}", json!({ "clients": args.clients, "kept": { "min": least, "median": median, "max": most } }));
     } else {
         let clients = args.clients;
-        println!("{clients} clients: {median:.3} of the throughput in the clear ({least:.3} to {most:.3})");
+        let without = args.with.without();
+        println!("{clients} clients: {median:.3} of the throughput {without} ({least:.3} to {most:.3})");
     }
-    if median >= KEPT_MIN { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if median >= args.with.kept_min() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Clients that ask one thing after the other.
