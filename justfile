@@ -67,6 +67,16 @@ gpu-check device="cuda" report="target/gpu-check.md":
 deploy-test *steps:
     deploy/tests/run "$@"
 
+# Builds the container images without a container engine: as root on Debian 12; half a minute after the programs.
+[positional-arguments]
+images *args:
+    deploy/images/build "$@"
+
+# Tries the chart under load on a real Kubernetes cluster of one node: 6 minutes, the first time 20 more; as root.
+[positional-arguments]
+cluster-test *args:
+    deploy/cluster/test "$@"
+
 # Measures speculative against plain decoding through gRPC, on prompts of a JSONL file.
 bench-decode prompts="models/medium/greedy.jsonl" *args:
     cargo run --release -- bench decode --prompts {{ prompts }} {{ args }}
