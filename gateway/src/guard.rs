@@ -65,7 +65,7 @@ impl<T: Generation> Service<Request<Body>> for Guarded<T> {
             }
             Err(error) => {
                 if request.uri().path() == GENERATE_PATH {
-                    self.counts.request().turned_away(&error);
+                    self.counts.request().turned_away(&error, None);
                 }
                 Either::Left(ready(Ok(tonic::Status::from(error).into_http())))
             }

@@ -136,8 +136,9 @@ impl Gateway {
     async fn admit(&self, request: Request<pb::GenerateRequest>) -> Result<Answer, GatewayError> {
         // Counts a client that goes away while it waits, too.
         let mut counted = self.0.counts.request();
-        let LetIn { slot, holder, request, deadline } =
-            self.let_in(request).await.inspect_err(|error| counted.turned_away(error))?;
+        let target = self.0.directory.target(&request.get_ref().target).map(|target| target.card.name.clone());
+        let turned_away = |error: &GatewayError| counted.turned_away(error, target.as_deref());
+        let LetIn { slot, holder, request, deadline } = self.let_in(request).await.inspect_err(turned_away)?;
         let at_work = self.0.reopening.enter();
         let generation = Generation::new(request, Arc::clone(&self.0.directory), deadline, counted, at_work);
         Ok(Answer { generation, holder, _slot: slot, deadline, unread_max: self.0.unread_max })

@@ -54,9 +54,9 @@ macro_rules! catalogue {
 
 catalogue! {
     // What each process tells.
-    BUILD_INFO = "espalier.build_info", Gauge, Things("build"), &["service", "version"],
-        "1; which service this is, of which version";
-    READY = "espalier.ready", Gauge, Things("service"), &["service"], "1 if it takes calls, 0 while it loads or drains";
+    BUILD_INFO = "espalier.build_info", Gauge, Things("build"), &["program", "version"], "1; which program this is, of which version";
+    READY = "espalier.ready", Gauge, Things("service"), &["component"],
+        "1 if this service of the process takes calls, 0 while it loads or drains";
     RESIDENT_MEMORY = "process.resident_memory", Gauge, Bytes, &[], "Memory of the process that is resident";
 
     // Requests, as clients see them.
@@ -71,8 +71,8 @@ catalogue! {
         &["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.token.type"],
         "Tokens of prompts (`input`) and of answers (`output`) of requests that did not fail";
     REQUESTS = "espalier.requests", Counter, Things("request"), &["target", "end"],
-        "Requests that are over: `stop`, `length`, `failed`, `abandoned`, `refused` or `invalid`; without a target where it \
-         was not looked at or is not known";
+        "Requests that are over: `stop`, `length`, `failed`, `abandoned`, `refused` or `invalid`; without a target where none \
+         is known by the name that was given";
     REFUSALS = "espalier.refusals", Counter, Things("request"), &["reason"], "Requests that were not let in";
     REQUESTS_RUNNING = "espalier.requests.running", Gauge, Things("request"), &[], "Requests that are being served";
     REQUESTS_QUEUED = "espalier.requests.queued", Gauge, Things("request"), &[], "Requests that wait for a slot";

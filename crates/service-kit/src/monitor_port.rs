@@ -187,7 +187,8 @@ mod tests {
         monitor.service("drafter").stands(Standing::Serving);
         let (found, text) = ask(address, "/metrics").await.unwrap();
         assert!(found);
-        for line in ["espalier_build_info{service=\"test\",version=\"1.2\"} 1", "espalier_ready{service=\"drafter\"} 1"]
+        for line in
+            ["espalier_build_info{program=\"test\",version=\"1.2\"} 1", "espalier_ready{component=\"drafter\"} 1"]
         {
             assert!(text.contains(line), "{text}");
         }

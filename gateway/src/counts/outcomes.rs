@@ -70,7 +70,7 @@ fn reason(why: &GatewayError) -> &'static str {
 /// How requests ended, by target, and why some were not let in.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
-    /// By target; that without a name is of requests whose target was not looked at or is not known.
+    /// By target; that without a name is of requests whose target is not known.
     ended: Mutex<BTreeMap<String, EndCounts>>,
     refusals: Mutex<BTreeMap<&'static str, u64>>,
 }

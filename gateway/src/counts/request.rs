@@ -62,10 +62,10 @@ impl Counts {
 }
 
 impl Counted {
-    /// It was not let in.
-    pub(crate) fn turned_away(&mut self, why: &GatewayError) {
+    /// It was not let in; it is for this target, if there is one of the name that was given.
+    pub(crate) fn turned_away(&mut self, why: &GatewayError, target: Option<&str>) {
         self.counts.outcomes.turn_away(why);
-        self.end(End::turned_away(why));
+        self.end_for(target.unwrap_or_default(), End::turned_away(why));
     }
 
     /// It was let in, for this target.
@@ -134,8 +134,12 @@ impl Counted {
     }
 
     fn end(&mut self, end: End) {
+        let name = self.target.as_ref().map(|target| target.name.clone());
+        self.end_for(&name.unwrap_or_default(), end);
+    }
+
+    fn end_for(&mut self, target: &str, end: End) {
         if !std::mem::replace(&mut self.has_ended, true) {
-            let target = self.target.as_ref().map_or("", |target| &target.name);
             self.counts.outcomes.end(target, end);
         }
     }

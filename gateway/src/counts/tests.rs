@@ -118,15 +118,15 @@ async fn a_request_that_fails_over_counts_each_of_its_drafters() {
 async fn who_is_not_let_in_is_counted_by_why() {
     let counts = Arc::new(Counts::default());
     let full = Refusal { reason: Reason::Full { running: 1, queued: 1 }, retry_after: None };
-    counts.request().turned_away(&GatewayError::Refused(full));
-    counts.request().turned_away(&GatewayError::Request(RequestError::NoTokens));
+    counts.request().turned_away(&GatewayError::Refused(full), Some("medium"));
+    counts.request().turned_away(&GatewayError::Request(RequestError::NoTokens), None);
     drop(counts.request());
     assert_told(
         &counts,
         &[
             r#"espalier_refusals_total{reason="queue_full"} 1"#,
             r#"espalier_refusals_total{reason="invalid"} 1"#,
-            r#"espalier_requests_total{end="refused"} 1"#,
+            r#"espalier_requests_total{target="medium",end="refused"} 1"#,
             r#"espalier_requests_total{end="invalid"} 1"#,
             r#"espalier_requests_total{end="abandoned"} 1"#,
         ],
