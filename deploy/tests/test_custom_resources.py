@@ -7,9 +7,10 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
+import yaml
 from chart import CHART, TOOLS, Object, matrix, of_kind, render, values_of
 
-CHECKED = {"GRPCRoute": 1, "ServiceMonitor": 2, "ScaledObject": 4, "Certificate": 6}
+CHECKED = {"GRPCRoute": 1, "ServiceMonitor": 2, "PrometheusRule": 1, "ScaledObject": 4, "Certificate": 6}
 # The package knows GRPCRoute as v1alpha2 alone; its fields are those of v1.
 OLD_GATEWAY = ("gateway.networking.k8s.io/v1alpha2/GRPCRoute",)
 
@@ -34,7 +35,7 @@ class CustomResources(unittest.TestCase):
         self.assertEqual(faults(self.objects), "")
 
     def test_the_schemas_find_what_is_wrong(self):
-        wrong = {"GRPCRoute": "parentRefs", "ServiceMonitor": "endpoints", "ScaledObject": "triggers", "Certificate": "dnsNames"}
+        wrong = {"GRPCRoute": "parentRefs", "ServiceMonitor": "endpoints", "PrometheusRule": "groups", "ScaledObject": "triggers", "Certificate": "dnsNames"}
         for kind, field in wrong.items():
             with self.subTest(kind):
                 broken = json.loads(json.dumps(of_kind(self.objects, kind)[0]))
@@ -46,6 +47,15 @@ class CustomResources(unittest.TestCase):
         for apis, version in [((), "v1"), (OLD_GATEWAY, "v1alpha2"), ((*OLD_GATEWAY, "gateway.networking.k8s.io/v1/GRPCRoute"), "v1")]:
             route = of_kind(render(values, apis=apis), "GRPCRoute")[0]
             self.assertEqual(route["apiVersion"], f"gateway.networking.k8s.io/{version}")
+
+    def test_rules_and_dashboards_are_those_that_are_tested(self):
+        documents = render(values_of(CHART / "ci/values-hpa.yaml"))
+        rules = (CHART / "../../alerts/espalier.yaml").read_text().replace("https://example.org", "https://wiki.example.org")
+        self.assertEqual(of_kind(documents, "PrometheusRule")[0]["spec"], yaml.safe_load(rules))
+        dashboards = next(d for d in of_kind(documents, "ConfigMap") if d["metadata"]["name"].endswith("-dashboards"))
+        files = {path.name: json.loads(path.read_text()) for path in (CHART / "../../dashboards").glob("*.json")}
+        self.assertEqual({name: json.loads(text) for name, text in dashboards["data"].items()}, files)
+        self.assertEqual(dashboards["metadata"]["labels"]["grafana_dashboard"], "1")
 
     def test_leader_worker_set(self):
         documents = render(values_of(CHART / "ci/values-lws.yaml"))
