@@ -15,7 +15,7 @@ from chart import Object, matrix, render, values_of
 
 SCHEMAS = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
 VERSIONS = [f"1.{minor}" for minor in range(27, 38)]
-CUSTOM = {"Certificate", "GRPCRoute", "LeaderWorkerSet", "ScaledObject", "ServiceMonitor"}
+CUSTOM = {"Certificate", "GRPCRoute", "LeaderWorkerSet", "PrometheusRule", "ScaledObject", "ServiceMonitor"}
 EXPECTED: Object = yaml.safe_load((Path(__file__).parent / "expected_kinds.yaml").read_text(encoding="utf-8"))
 
 
