@@ -90,7 +90,7 @@ class Checker(unittest.TestCase):
                 "role",
                 "state",
             },
-            'absent(espalier_ready{component="gateway"})': {"service"},
+            'absent(espalier_ready{component="gateway"})': {"component"},
             "sum(espalier_kv_blocks) or vector(0)": set(),
         }.items():
             self.assertEqual(check(query), labels, query)
