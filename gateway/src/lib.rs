@@ -56,6 +56,7 @@ pub use caps::{CapError, UnknownPolicy};
 pub use chance::Chance;
 pub use config::{Args, Config, ConfigError, ConfigFault, PEERS_MAX};
 pub use error::{GatewayError, RequestError};
+pub use health::RETRY_INTERVAL;
 pub use keys::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError, count_keys};
 pub use known::Known;
 pub use locks::LockArgs;

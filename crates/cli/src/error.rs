@@ -43,6 +43,12 @@ pub(crate) enum CliError {
     KeyFile { path: PathBuf, source: ApiKeyError },
     #[error("{name} holds no API key")]
     KeyVariable { name: &'static str, source: ApiKeyError },
+    #[error(transparent)]
+    Scenario(#[from] espalier_planner::ScenarioError),
+    #[error("the scenario has no target `{name}`")]
+    NoTarget { name: String },
+    #[error("{} is not what `espalier bench kernels --json` prints", path.display())]
+    Kernels { path: PathBuf, source: serde_json::Error },
     #[error("the system gives no random bytes")]
     Random(#[source] getrandom::Error),
     #[error(transparent)]
@@ -105,6 +111,9 @@ impl CliError {
             | Self::NoFolders { .. }
             | Self::NoExits { .. }
             | Self::Size { .. }
+            | Self::Scenario(_)
+            | Self::NoTarget { .. }
+            | Self::Kernels { .. }
             | Self::KeyFile { .. }
             | Self::KeyVariable { .. }
             | Self::Profiles(_)

@@ -10,6 +10,7 @@ mod folder;
 mod generate;
 mod golden;
 mod key;
+mod plan;
 mod serve;
 mod top;
 mod train;
@@ -69,6 +70,7 @@ fn run(args: Args) -> Result<Verdict, CliError> {
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),
         Some(Command::Tune(tune)) => block_on(tune::run(&args.system, &tune)),
         Some(Command::Train(train)) => block_on(train::run(&args.system, &train)),
+        Some(Command::Plan(plan)) => plan::run(&args.system, &plan),
         Some(Command::Bench(bench)) => block_on(async { Ok(espalier_bench::run(&args.system, &bench).await?) }),
     }
 }
