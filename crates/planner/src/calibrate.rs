@@ -90,13 +90,14 @@ mod tests {
     #[test]
     fn the_price_of_contexts_is_told_from_that_of_rows() {
         // A row costs 0.1 ms after 1 ms, and a token of context a microsecond.
-        let pass = |rows: f64| serde_json::json!({"rows": rows, "ms": 1.0 + 0.1 * rows + 0.256});
-        let together = |n: f64| serde_json::json!({"sequences": n, "rows": 1, "ms": 1.0 + 0.1 * n + 0.256 * n});
+        let pass = |rows: u32| serde_json::json!({"rows": rows, "ms": 1.256 + 0.1 * f64::from(rows)});
+        let together = |n: u32| serde_json::json!({"sequences": n, "rows": 1, "ms": 1.0 + 0.356 * f64::from(n)});
+        let (passes, together) = ([1, 2, 4, 8].map(pass), [2, 4, 8].map(together));
         let line = serde_json::json!({
             "target": "m", "weights": "as stored", "shape": {"layers": 12},
-            "passes": [pass(1.0), pass(2.0), pass(4.0), pass(8.0)], "together": [together(2.0), together(4.0), together(8.0)],
+            "passes": passes, "together": together,
         });
-        let lines = format!("{{\"threads\": 2}}\n{line}\n").replace(".0,", ",");
+        let lines = format!("{{\"threads\": 2}}\n{line}\n");
         let found = calibrations(&lines).unwrap();
         assert_eq!((found.len(), found[0].layers), (1, 12));
         assert!((found[0].context_us - 1.0).abs() < 1e-9);

@@ -116,7 +116,7 @@ mod tests {
         let by_width = vec![(1, 0.7), (2, 1.0 - 0.3 * 0.6), (4, 1.0 - 0.3 * 0.216)];
         let found = fit(&Measured { by_depth: made.clone(), by_width });
         let again = Texts::new(8).survival(&[log_odds(found.favourite), found.spread, found.persistence]);
-        assert!(made.iter().zip(&again).all(|(made, again)| (made - again).abs() < 0.01), "{made:?} {again:?}");
+        assert!(made.iter().zip(&again).all(|(made, again)| (made - again).abs() < 0.02), "{made:?} {again:?}");
         assert!((found.runner_up - 0.4).abs() < 1e-9);
     }
 

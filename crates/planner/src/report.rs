@@ -46,6 +46,8 @@ pub struct TargetReport {
     pub failovers: u64,
     /// Tokens that clients heard.
     pub tokens: u64,
+    /// Tokens that clients heard in each second from the beginning on.
+    pub timeline: Vec<u64>,
     /// Tokens a second, of all its copies.
     pub tokens_per_second: f64,
     /// Committed tokens a round.
@@ -149,6 +151,7 @@ impl TargetReport {
             failed: tally.failed,
             failovers: tally.failovers,
             tokens: tally.tokens,
+            timeline: tally.timeline.clone(),
             tokens_per_second: tally.counted as f64 / seconds,
             tau: statistics.tau(),
             nodes: statistics.mean_nodes(),

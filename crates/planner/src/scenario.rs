@@ -6,11 +6,12 @@ mod lengths;
 mod load;
 mod network;
 
-use espalier_speculation::{Curve, parse_policy};
+use espalier_speculation::Curve;
 use serde::{Deserialize, Serialize};
 
 pub use acceptance::{Acceptance, Measured};
 pub use error::ScenarioError;
+pub(crate) use error::policy;
 use error::{some, within};
 pub use lengths::{Lengths, TOKENS_MAX};
 pub use load::{Closed, Load, Open};
@@ -79,7 +80,7 @@ pub struct Target {
     #[serde(default = "tree_nodes")]
     pub tree_nodes: usize,
     /// How trees are grown for it.
-    #[serde(default = "policy")]
+    #[serde(default = "usual_policy")]
     pub policy: String,
     /// Whether requests let it be drafted for.
     #[serde(default = "yes")]
@@ -158,7 +159,7 @@ fn tree_nodes() -> usize {
     363
 }
 
-fn policy() -> String {
+fn usual_policy() -> String {
     "expected-gain".to_owned()
 }
 
@@ -235,9 +236,7 @@ impl Target {
         if let Some(most) = self.max_tokens {
             number("max_tokens", most, TOKENS_MAX as f64)?;
         }
-        let refused =
-            |source| ScenarioError::Policy { field: format!("{field}.policy"), found: self.policy.clone(), source };
-        parse_policy(&self.policy).map(drop).map_err(refused)
+        policy(|| format!("{field}.policy"), &self.policy).map(drop)
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Tally {
     /// Tokens that clients heard, in all and while it counts.
     pub(crate) tokens: u64,
     pub(crate) counted: u64,
+    /// The same by the second.
+    pub(crate) timeline: Vec<u64>,
     pub(crate) statistics: Statistics,
     pub(crate) drafted_rounds: u64,
     pub(crate) draft: Duration,
@@ -70,6 +72,7 @@ impl Tally {
             failovers: 0,
             tokens: 0,
             counted: 0,
+            timeline: Vec::new(),
             statistics: Statistics::default(),
             drafted_rounds: 0,
             draft: Duration::ZERO,
@@ -89,6 +92,11 @@ impl Tally {
     /// A client hears tokens.
     pub(crate) fn hear(&mut self, tokens: usize, at: Time) {
         self.tokens += tokens as u64;
+        let second = at.as_secs() as usize;
+        if self.timeline.len() <= second {
+            self.timeline.resize(second + 1, 0);
+        }
+        self.timeline[second] += tokens as u64;
         if self.window.holds(at) {
             self.counted += tokens as u64;
         }

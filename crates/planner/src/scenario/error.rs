@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use espalier_speculation::PolicyError;
+use espalier_speculation::{PolicyError, PolicySpec, parse_policy};
 use thiserror::Error;
 
 /// Why a scenario cannot be simulated.
@@ -47,7 +47,7 @@ pub enum ScenarioError {
         /// What was given.
         found: String,
         /// What is wrong with it.
-        source: PolicyError,
+        source: Box<PolicyError>,
     },
 }
 
@@ -66,4 +66,10 @@ pub(crate) fn within(
 /// Refuses a list without items.
 pub(crate) fn some<T>(field: impl FnOnce() -> String, list: &[T]) -> Result<(), ScenarioError> {
     if list.is_empty() { Err(ScenarioError::Empty { field: field() }) } else { Ok(()) }
+}
+
+/// Reads a policy.
+pub(crate) fn policy(field: impl FnOnce() -> String, text: &str) -> Result<PolicySpec, ScenarioError> {
+    let refused = |source| ScenarioError::Policy { field: field(), found: text.to_owned(), source: Box::new(source) };
+    parse_policy(text).map_err(refused)
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use espalier_drafter::TargetShare;
 use espalier_gateway::{Admission, AdmissionLimits, Client, ClientWeights};
-use espalier_speculation::{PolicySpec, parse_policy};
 use tokio::time::Instant;
 
 use super::{Class, Clients, Devices, Gateway, SharedDevices, Target, World};
@@ -14,7 +13,7 @@ use crate::drafter::Drafter;
 use crate::draws::Draws;
 use crate::fit::parameters;
 use crate::queue::Queue;
-use crate::scenario::{Machine, Scenario, ScenarioError, curve};
+use crate::scenario::{Machine, Scenario, ScenarioError, curve, policy};
 use crate::tally::{Tally, Window};
 use crate::team::Team;
 use crate::text::TextModel;
@@ -134,12 +133,7 @@ fn zone(zones: &[&str], name: &str) -> usize {
 
 fn classes(scenario: &Scenario, zones: &[&str]) -> Result<Vec<Class>, ScenarioError> {
     let class = |(i, target): (usize, &crate::scenario::Target)| {
-        let refused = |source| ScenarioError::Policy {
-            field: format!("targets[{i}].policy"),
-            found: target.policy.clone(),
-            source,
-        };
-        let policy: PolicySpec = parse_policy(&target.policy).map_err(refused)?;
+        let policy = policy(|| format!("targets[{i}].policy"), &target.policy)?;
         let model = TextModel::new(parameters(&target.acceptance), policy.build().width());
         Ok(Class { model, policy, zone: zone(zones, &target.zone) })
     };

@@ -73,6 +73,7 @@ impl World<'_> {
 
     /// Begins a pass, or puts it off.
     fn look(&mut self, verifier: usize) {
+        self.verifiers[verifier].gathers = None;
         if !self.verifiers[verifier].has_work() {
             return;
         }
