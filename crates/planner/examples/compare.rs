@@ -91,18 +91,15 @@ fn measured(found: &[Found]) -> Figures {
     }
 }
 
-/// Pooled over targets as far as percentiles can be: nineteen of twenty of all are nine of ten of the slower half.
 fn simulated(report: &Report) -> Figures {
     let tokens: u64 = report.targets.iter().map(|target| target.tokens).sum();
     let rounds: f64 = report.targets.iter().filter_map(|target| Some(target.tokens as f64 / target.tau?)).sum();
-    let slowest = |spread: fn(&espalier_planner::TargetReport) -> Option<espalier_planner::Spread>| {
-        report.targets.iter().filter_map(spread).map(|spread| spread.p95).fold(0.0, f64::max)
-    };
+    let p95 = |spread: Option<espalier_planner::Spread>| spread.map_or(f64::NAN, |spread| spread.p95);
     Figures {
         pace: tokens as f64 / report.seconds,
         tau: tokens as f64 / rounds,
-        first: slowest(|target| target.first_token_ms),
-        token: slowest(|target| target.token_ms),
+        first: p95(report.first_token_ms),
+        token: p95(report.token_ms),
     }
 }
 

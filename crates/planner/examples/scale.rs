@@ -20,7 +20,7 @@ const BASE: &str = r#"{
         "answer": {"lognormal": {"median": 60, "sigma": 0.6, "max": 500}}, "max_tokens": 500
     }],
     "drafters": [{"name": "draft", "slots": 256, "curve": [[1, 0.9], [16, 1.0], [64, 1.3], [256, 3.0]]}],
-    "load": {"closed": {"clients": 1, "seconds": 20, "start_seconds": 8, "warmup_seconds": 10}},
+    "load": {"closed": {"clients": 1, "seconds": 20, "start_seconds": 20, "think_ms": 30000, "warmup_seconds": 6}},
     "network": {"round_trip_ms": 0.3, "between_zones_ms": 1.0}
 }"#;
 
@@ -43,13 +43,13 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// So many targets of one verifier each, and clients that think for a while.
-fn base(targets: usize, clients: usize, think_ms: f64) -> Result<Scenario, Failure> {
+/// So many targets of one verifier each, and clients of which each asks once in 20 seconds.
+fn base(targets: usize, clients: usize) -> Result<Scenario, Failure> {
     let mut scenario = Scenario::parse(BASE)?;
     scenario.targets[0].copies = targets;
     scenario.gateways.count = clients.div_ceil(1000);
     if let Load::Closed(closed) = &mut scenario.load {
-        *closed = Closed { clients, think_ms, ..*closed };
+        *closed = Closed { clients, ..*closed };
     }
     Ok(scenario)
 }
@@ -98,7 +98,7 @@ fn token_p50(target: &TargetReport) -> f64 {
 
 /// One pool for many targets against a drafter for each.
 fn pool(folder: &Path) -> Result<(), Failure> {
-    let scenario = base(100, 10_000, 30_000.0)?;
+    let scenario = base(100, 10_000)?;
     header("drafters for 100 targets, 10 000 clients");
     let plain = token_p50(&row("none", &run(&drafters(&scenario, 0, false))?));
     let mut points = Vec::new();
@@ -106,6 +106,9 @@ fn pool(folder: &Path) -> Result<(), Failure> {
         let target = row(&format!("{count}, shared"), &run(&drafters(&scenario, count, false))?);
         points.push((count as f64, token_p50(&target)));
     }
+    let mut always = drafters(&scenario, 32, false);
+    "expected-gain,gate=off".clone_into(&mut always.targets[0].policy);
+    row("32, shared, always drafting", &run(&always)?);
     let each = token_p50(&row("100, one each", &run(&drafters(&scenario, 1, true))?));
     points.push((100.0, each));
     let lines = [
@@ -117,9 +120,9 @@ fn pool(folder: &Path) -> Result<(), Failure> {
 
 /// Drafters are lost and come back.
 fn loss(folder: &Path) -> Result<(), Failure> {
-    let mut scenario = drafters(&base(50, 5000, 10_000.0)?, 16, false);
+    let mut scenario = drafters(&base(50, 6000)?, 16, false);
     if let Load::Closed(closed) = &mut scenario.load {
-        closed.seconds = Some(24.0);
+        (closed.seconds, closed.start_seconds) = (Some(24.0), Some(24.0));
     }
     header("drafters lost from 12 s to 18 s, of 16");
     let mut lines = Vec::new();
@@ -136,7 +139,7 @@ fn loss(folder: &Path) -> Result<(), Failure> {
 
 /// The drafters are in a zone that is so far away.
 fn zone(folder: &Path) -> Result<(), Failure> {
-    let scenario = base(20, 2000, 30_000.0)?;
+    let scenario = base(20, 2000)?;
     header("round trip between drafters and verifiers, 20 targets, 4 drafters");
     let plain = token_p50(&row("plain", &run(&drafters(&scenario, 0, false))?));
     let mut points = Vec::new();
@@ -156,7 +159,7 @@ fn zone(folder: &Path) -> Result<(), Failure> {
 
 /// A thousand targets and a hundred thousand clients.
 fn large() -> Result<(), Failure> {
-    let scenario = base(1000, 100_000, 30_000.0)?;
+    let scenario = base(1000, 100_000)?;
     header("drafters for 1000 targets, 100 000 clients");
     for (name, count, each) in [("none", 0, false), ("160, shared", 160, false), ("1000, one each", 1, true)] {
         let begun = Instant::now();

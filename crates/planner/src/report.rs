@@ -98,6 +98,10 @@ pub struct Report {
     pub seconds: f64,
     /// Tokens a second of all targets.
     pub tokens_per_second: f64,
+    /// From request to first token, of all targets.
+    pub first_token_ms: Option<Spread>,
+    /// A token after the first ones, of all targets.
+    pub token_ms: Option<Spread>,
     /// Requests that have not ended: none, unless something is wrong with the simulation.
     pub unfinished: usize,
     /// Events that happened.
@@ -130,6 +134,8 @@ impl Report {
         Self {
             seconds: world.ended.as_secs_f64(),
             tokens_per_second: targets.iter().map(|target| target.tokens_per_second).sum(),
+            first_token_ms: pooled(&world.tallies, |tally| &tally.first_token),
+            token_ms: pooled(&world.tallies, |tally| &tally.token),
             unfinished: world.unfinished(),
             events: world.events(),
             targets,
@@ -164,6 +170,10 @@ impl TargetReport {
             verifiers,
         }
     }
+}
+
+fn pooled(tallies: &[Tally], samples: fn(&Tally) -> &Vec<f32>) -> Option<Spread> {
+    Spread::of(&tallies.iter().flat_map(samples).copied().collect::<Vec<f32>>())
 }
 
 fn service<'c>(name: &str, counts: impl Iterator<Item = &'c PassCounts>, seconds: f64) -> ServiceReport {

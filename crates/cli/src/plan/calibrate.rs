@@ -53,7 +53,7 @@ pub(super) fn run(system: &SystemArgs, args: &Calibrate) -> Result<Verdict, CliE
 
 fn target(name: &str, system: &SystemArgs, work: &mut Workspace) -> Result<Measured, CliError> {
     let checkpoint = Checkpoint::open(&checkpoint(name, system)?)?;
-    let arithmetic = system.target_compute()?.of(&checkpoint.weights()?, system.device);
+    let arithmetic = system.target_compute().map_err(LocalError::from)?.of(&checkpoint.weights()?, system.device);
     let options =
         LoadOptions { arithmetic, device: system.device, ranks: system.tensor_parallel, ..LoadOptions::default() };
     let decoder = Decoder::load(&checkpoint, &options)?;

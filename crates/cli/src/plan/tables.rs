@@ -21,7 +21,7 @@ const TARGETS: [&str; 10] = [
 const SERVICES: [&str; 6] = ["service", "how many", "busy", "the busiest", "rows a pass", "filled"];
 
 pub(super) fn print(scenario: &Scenario, planned: &Planned) {
-    self::report(&planned.report);
+    print_report(&planned.report);
     if let Some(needed) = &planned.needed {
         sizing("with drafters", scenario, needed.drafted.as_ref());
         sizing("without", scenario, needed.plain.as_ref());
@@ -31,7 +31,7 @@ pub(super) fn print(scenario: &Scenario, planned: &Planned) {
     }
 }
 
-fn report(found: &Report) {
+fn print_report(found: &Report) {
     anstream::println!("{}", table(&TARGETS, found.targets.iter().map(target)));
     let verifiers = found.targets.iter().map(|target| &target.verifiers);
     anstream::println!("{}", table(&SERVICES, verifiers.chain(&found.drafters).map(service)));

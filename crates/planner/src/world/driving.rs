@@ -77,7 +77,7 @@ impl World<'_> {
     }
 
     /// A step of a tree has been run, in a pass that took so long.
-    pub(super) fn stepped(&mut self, drafter: usize, wish: Wish, took: Duration) {
+    pub(super) fn stepped(&mut self, drafter: usize, wish: &Wish, took: Duration) {
         let model = &self.classes[self.targets_class(wish.who)].model;
         let Some(request) = self.requests.get_mut(wish.who.request as usize).and_then(Option::as_deref_mut) else {
             return;

@@ -149,7 +149,7 @@ impl World<'_> {
     fn level_ends(&mut self, drafter: usize, waited: Duration) {
         let (requests, took) = self.drafters[drafter].end_turn(self.now, waited);
         for request in requests {
-            self.stepped(drafter, request, took);
+            self.stepped(drafter, &request, took);
         }
         self.wake_drafter(drafter);
     }
