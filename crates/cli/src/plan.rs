@@ -1,6 +1,8 @@
 //! `espalier plan`: how many drafters and verifiers a load needs.
 
 mod calibrate;
+mod planned;
+mod reading;
 mod tables;
 
 use std::path::{Path, PathBuf};
@@ -8,10 +10,11 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use espalier_command::{Verdict, report};
 use espalier_local::SystemArgs;
-use espalier_planner::{Chance, Goals, Report, Scenario, Sizing, Worth, simulate};
-use serde::Serialize;
+use espalier_planner::{Chance, Goals, Scenario, simulate};
 use tokio::time::Instant;
 
+use self::planned::{Needed, Planned};
+use self::reading::read;
 use crate::error::CliError;
 
 /// The options of `espalier plan`.
@@ -41,24 +44,6 @@ pub(crate) struct Plan {
 enum Command {
     /// Print what passes cost, to be put into a scenario: measured here, or as `espalier bench kernels --json` told.
     Calibrate(calibrate::Calibrate),
-}
-
-/// All that is answered.
-#[derive(Serialize)]
-struct Planned {
-    /// What the scenario comes to as it is.
-    report: Report,
-    /// The fewest services that keep to the goals, with drafters and without; absent where there are no goals.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    needed: Option<Needed>,
-    /// What drafting is worth at other loads.
-    worth: Vec<Worth>,
-}
-
-#[derive(Serialize)]
-struct Needed {
-    drafted: Option<Sizing>,
-    plain: Option<Sizing>,
 }
 
 pub(crate) fn run(system: &SystemArgs, args: &Plan) -> Result<Verdict, CliError> {
@@ -101,10 +86,6 @@ fn only(mut scenario: Scenario, names: &[String]) -> Result<Scenario, CliError> 
     }
     scenario.check()?;
     Ok(scenario)
-}
-
-fn read(path: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(path).map_err(|source| CliError::Read { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

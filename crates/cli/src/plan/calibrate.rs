@@ -8,7 +8,7 @@ use espalier_model::{Checkpoint, Decoder, DraftFolder, DraftModel, LoadOptions, 
 use espalier_planner::calibrations;
 use serde::Serialize;
 
-use super::read;
+use super::reading::read;
 use crate::error::CliError;
 
 /// The options of `espalier plan calibrate`.

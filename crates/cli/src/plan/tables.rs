@@ -3,7 +3,7 @@
 use espalier_command::report::{figure, table};
 use espalier_planner::{Report, Scenario, ServiceReport, Sizing, Spread, TargetReport, Worth};
 
-use super::Planned;
+use super::planned::Planned;
 
 const TARGETS: [&str; 10] = [
     "target",
