@@ -13,6 +13,9 @@ const TRIES_MAX: usize = 24;
 /// Drafters are tried up to so many of each pool.
 const DRAFTERS_MAX: usize = 64;
 
+/// Of verifiers that are busy for less of the time, more would not be faster.
+const IDLE: f64 = 0.25;
+
 /// The share of requests that may be refused or fail.
 const LOST_MAX: f64 = 0.001;
 
@@ -102,6 +105,9 @@ impl Chance {
             let missed: Vec<usize> = missed(&scenario.goals, &report);
             if missed.is_empty() {
                 found = Some(Sizing::of(&tried, report));
+                break;
+            }
+            if missed.iter().all(|&class| report.targets[class].verifiers.utilisation < IDLE) {
                 break;
             }
             for class in missed {
