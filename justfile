@@ -179,3 +179,11 @@ train-drafters questions out="target/drafters":
     train early-exit medium-early-exit --target medium --data "$medium" "{{ questions }}" --epochs 2
     train sorted sorted --init small --exits 1,2,4 --teachers small,medium --data "$small" "$medium" --learning-rate 1e-3
     train cali-ts medium-edd-cali-ts --target medium --drafter "{{ out }}/medium-edd" --data "$medium"
+
+# Hold the simulation of `espalier plan` against what `espalier bench load --json` found.
+plan-compare SCENARIO +FOUND:
+    cargo run --release -p espalier-planner --example compare -- {{SCENARIO}} {{FOUND}}
+
+# The simulations of docs/scale.md: tables on standard output, plots in a folder.
+plan-scale FOLDER="docs/plots":
+    cargo run --release -p espalier-planner --example scale -- {{FOLDER}}

@@ -16,4 +16,6 @@ mod thread;
 pub(crate) use drafting::{Drafting, Setup};
 pub(crate) use exits::{Exits, SharedTuner, Tuning};
 pub(crate) use memory::Memory;
+pub use share::{PASS_ROWS, RowShares, SequenceNumber, StepAsk};
+pub use step::LEVEL_ROWS_MAX;
 pub(crate) use thread::{Engine, SequenceHandle};

@@ -19,7 +19,7 @@ const ROWS_TOLD: [usize; 5] = [1, 8, 16, 32, 64];
 
 /// What is learned; nothing at first.
 #[derive(Default)]
-pub(crate) struct Learned {
+pub struct Learned {
     /// What rounds with each target cost.
     costs: Mutex<HashMap<String, SharedCosts>>,
     /// What policies learn.
@@ -32,22 +32,27 @@ pub(crate) struct Learned {
 
 /// What a policy's experience holds for: the target, the policy with its parameters, and whether decoding is greedy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Circumstances {
-    pub(crate) target: String,
-    pub(crate) policy: String,
-    pub(crate) greedy: bool,
+pub struct Circumstances {
+    /// The target.
+    pub target: String,
+    /// The policy as it is written.
+    pub policy: String,
+    /// Whether decoding is greedy.
+    pub greedy: bool,
 }
 
 /// What a gate decides for: all sequences of a verifier, by its address, in the same circumstances. Replicas of a target
 /// have gates of their own, as they run on machines and beside loads of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct GateKey {
-    pub(crate) verifier: String,
-    pub(crate) circumstances: Circumstances,
+pub struct GateKey {
+    /// The address.
+    pub verifier: String,
+    /// What else the decision holds for.
+    pub circumstances: Circumstances,
 }
 
 /// A gate that the sequences of a verifier share.
-pub(crate) type SharedGate = Arc<Mutex<Gate>>;
+pub type SharedGate = Arc<Mutex<Gate>>;
 
 /// The verifier that gates are of, and its target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,17 +99,17 @@ const GATE_SEED: u64 = 0;
 
 impl Learned {
     /// What rounds with a target cost, as its sequences find out together: `new` to begin with.
-    pub(crate) fn costs(&self, target: &str, new: impl FnOnce() -> SharedCosts) -> SharedCosts {
+    pub fn costs(&self, target: &str, new: impl FnOnce() -> SharedCosts) -> SharedCosts {
         shared(&self.costs, target.to_owned(), new)
     }
 
     /// What policies learn in these circumstances: `own` to begin with.
-    pub(crate) fn experience(&self, circumstances: Circumstances, own: Experience) -> Experience {
+    pub fn experience(&self, circumstances: Circumstances, own: Experience) -> Experience {
         shared(&self.experience, circumstances, || own)
     }
 
     /// The gate that decides for sequences of this key.
-    pub(crate) fn gate(&self, key: GateKey) -> SharedGate {
+    pub fn gate(&self, key: GateKey) -> SharedGate {
         shared(&self.gates, key, || Arc::new(Mutex::new(Gate::new(GATE_SEED))))
     }
 
@@ -146,16 +151,16 @@ impl Learned {
 
 /// A cost model that the sequences of a target feed together.
 #[derive(Debug, Clone)]
-pub(crate) struct SharedCosts(Arc<Mutex<CostModel>>);
+pub struct SharedCosts(Arc<Mutex<CostModel>>);
 
 impl SharedCosts {
     /// Beginning with what `costs` knows.
-    pub(crate) fn new(costs: CostModel) -> Self {
+    pub fn new(costs: CostModel) -> Self {
         Self(Arc::new(Mutex::new(costs)))
     }
 
     /// The model, while nobody else has it.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, CostModel> {
+    pub fn lock(&self) -> MutexGuard<'_, CostModel> {
         self.0.lock()
     }
 }

@@ -23,6 +23,9 @@ mod verifiers;
 
 pub use allowed::{AllowedHost, AllowedHostError};
 pub use config::{Args, Config, ConfigError, ConfigFault};
+pub use engine::{LEVEL_ROWS_MAX, PASS_ROWS, RowShares, SequenceNumber, StepAsk};
 pub use error::{DrafterError, PredictorError, PredictorFault};
+pub use learned::{Circumstances, GateKey, Learned, SharedCosts, SharedGate};
 pub use service::{Drafter, serve};
+pub use slots::SlotShares;
 pub use target_shares::{ShareError, TargetShare};

@@ -20,13 +20,12 @@ const REMEMBERED_MAX: usize = 256;
 #[derive(Clone)]
 pub(crate) struct Slots {
     shares: Arc<TargetShares>,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<SlotShares>>,
 }
 
 impl Slots {
     pub(crate) fn new(limit: usize, shares: TargetShares) -> Self {
-        let shared = Shared { limit, targets: HashMap::new() };
-        Self { shares: Arc::new(shares), shared: Arc::new(Mutex::new(shared)) }
+        Self { shares: Arc::new(shares), shared: Arc::new(Mutex::new(SlotShares::new(limit))) }
     }
 
     /// A slot for a sequence of a target, or [`SequenceError::Full`].
@@ -70,19 +69,27 @@ impl Drop for Slot {
 /// A target that holds less than its share gets any slot that is free. One that holds its share gets more as long as a
 /// slot stays free for each other target that holds less than its own. Shares are by weight, between the targets that hold
 /// a slot or asked for one lately.
-struct Shared {
+#[derive(Debug)]
+pub struct SlotShares {
     limit: usize,
     targets: HashMap<Arc<str>, Asker>,
 }
 
+#[derive(Debug)]
 struct Asker {
     held: usize,
     asked: Instant,
     weight: u64,
 }
 
-impl Shared {
-    fn admit(&mut self, share: &TargetShare, now: Instant) -> bool {
+impl SlotShares {
+    /// So many slots, which nobody holds.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, targets: HashMap::new() }
+    }
+
+    /// Gives a slot to a target that asks now; `false` if there is none for it.
+    pub fn admit(&mut self, share: &TargetShare, now: Instant) -> bool {
         self.targets.retain(|_, asker| asker.held > 0 || now.saturating_duration_since(asker.asked) < LATELY);
         if self.targets.len() >= self.limit + REMEMBERED_MAX && !self.targets.contains_key(&share.target) {
             return false;
@@ -96,7 +103,8 @@ impl Shared {
         admitted
     }
 
-    fn release(&mut self, target: &str) {
+    /// Takes back a slot of a target.
+    pub fn release(&mut self, target: &str) {
         if let Some(asker) = self.targets.get_mut(target) {
             asker.held = asker.held.saturating_sub(1);
         }
@@ -184,7 +192,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_for_who_has_not_asked_lately() {
-        let mut shared = Shared { limit: 2, targets: HashMap::new() };
+        let mut shared = SlotShares::new(2);
         let share = |target| TargetShares::default().share(target);
         let (a, b, begun) = (share("a"), share("b"), Instant::now());
         assert!(shared.admit(&b, begun));

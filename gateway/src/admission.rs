@@ -18,9 +18,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use client::ClientNameError;
-pub(crate) use client::{Claim, Client, ClientWeights};
+pub use client::{Claim, Client, ClientWeights};
 pub(crate) use door::{Door, Slot};
-use lines::{Lines, Ticket};
+use lines::Lines;
+pub use lines::Ticket;
 pub use refusal::{Reason, Refusal};
 use service_time::ServiceTime;
 
@@ -32,20 +33,20 @@ pub const WEIGHT_LIMIT: usize = 100;
 
 /// How many requests there may be.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub struct AdmissionLimits {
     /// Those that are served at once.
-    pub(crate) running: usize,
+    pub running: usize,
     /// Those that wait for a slot.
-    pub(crate) queued: usize,
+    pub queued: usize,
     /// Those of one client, served or waiting, unless its key says otherwise.
-    pub(crate) each: usize,
+    pub each: usize,
     /// How many slots in a row each client is given while others wait, unless its key says so.
-    pub(crate) weights: ClientWeights,
+    pub weights: ClientWeights,
 }
 
-impl Limits {
+impl AdmissionLimits {
     /// The terms of a client that shows no key.
-    fn claim(&self, client: Client) -> Claim {
+    pub fn claim(&self, client: Client) -> Claim {
         Claim { weight: self.weights.of(&client), requests_max: self.each, client }
     }
 }
@@ -61,18 +62,19 @@ pub struct Occupancy {
 
 /// What becomes of a request.
 #[derive(Debug)]
-enum Decision {
+pub enum Decision {
     /// It has a slot.
     Run,
     /// It waits until its waiter is returned by [`Admission::pass_on`].
     Wait(Ticket),
+    /// It is not let in.
     Refuse(Refusal),
 }
 
 /// Slots and queue of one gateway; `W` is how a request that waits is told that its turn has come.
 #[derive(Debug)]
-struct Admission<W> {
-    limits: Limits,
+pub struct Admission<W> {
+    limits: AdmissionLimits,
     /// Never below the limit while anybody waits.
     running: usize,
     /// Requests of each client that has some, served or waiting.
@@ -82,7 +84,8 @@ struct Admission<W> {
 }
 
 impl<W> Admission<W> {
-    fn new(limits: Limits) -> Self {
+    /// Nobody is there.
+    pub fn new(limits: AdmissionLimits) -> Self {
         Self {
             limits,
             running: 0,
@@ -92,12 +95,13 @@ impl<W> Admission<W> {
         }
     }
 
-    fn occupancy(&self) -> Occupancy {
+    /// The requests that are served and those that wait.
+    pub fn occupancy(&self) -> Occupancy {
         Occupancy { running: self.running, queued: self.lines.len() }
     }
 
     /// Decides on a request that is of use for as long as `remaining`, or for ever.
-    fn ask(&mut self, claim: Claim, remaining: Option<Duration>, waiter: W) -> Decision {
+    pub fn ask(&mut self, claim: Claim, remaining: Option<Duration>, waiter: W) -> Decision {
         if remaining.is_some_and(|remaining| remaining.is_zero()) {
             return Decision::Refuse(Refusal { reason: Reason::Late, retry_after: None });
         }
@@ -148,12 +152,12 @@ impl<W> Admission<W> {
     }
 
     /// Somebody was served for so long.
-    fn note_service(&mut self, held: Duration) {
+    pub fn note_service(&mut self, held: Duration) {
         self.service.add(held);
     }
 
     /// A slot has become free: it is now that of the waiter that is returned, or nobody's.
-    fn pass_on(&mut self) -> Option<W> {
+    pub fn pass_on(&mut self) -> Option<W> {
         let next = self.lines.next();
         if next.is_none() {
             self.running = self.running.saturating_sub(1);
@@ -162,7 +166,7 @@ impl<W> Admission<W> {
     }
 
     /// A request of `client` that was not refused has ended, or waits no longer.
-    fn has_gone(&mut self, client: &Client) {
+    pub fn has_gone(&mut self, client: &Client) {
         if let Some(own) = self.of_clients.get_mut(client) {
             *own -= 1;
             if *own == 0 {
@@ -172,7 +176,7 @@ impl<W> Admission<W> {
     }
 
     /// Takes a request out of the queue; `false` if it is not there any more, because it was given a slot.
-    fn leave(&mut self, ticket: Ticket) -> bool {
+    pub fn leave(&mut self, ticket: Ticket) -> bool {
         self.lines.leave(ticket)
     }
 }

@@ -8,15 +8,15 @@ use fnv::FnvHasher;
 
 /// So many sequences beyond its share a preferred peer may run and still be preferred. What a shared prefix saves is
 /// worth some waiting, but not more than that.
-pub(crate) const AFFINITY_SLACK: usize = 2;
+pub const AFFINITY_SLACK: usize = 2;
 
 /// What a peer has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PeerOccupancy {
+pub struct PeerOccupancy {
     /// Sequences that this gateway has there.
-    pub(crate) running: usize,
+    pub running: usize,
     /// Sequences that it serves at once; unknown if absent.
-    pub(crate) slots: Option<NonZeroUsize>,
+    pub slots: Option<NonZeroUsize>,
 }
 
 impl PeerOccupancy {
@@ -38,15 +38,16 @@ impl PeerOccupancy {
 
 /// A peer that may be chosen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Candidate<'a> {
+pub struct Candidate<'a> {
     /// What tells it from the others, the same in all gateways.
-    pub(crate) url: &'a str,
-    pub(crate) occupancy: PeerOccupancy,
+    pub url: &'a str,
+    /// What it has to do.
+    pub occupancy: PeerOccupancy,
 }
 
 /// Chooses by `key`, which sequences that should meet have in common: the peer that the key prefers, or else the least
 /// loaded. Among equals `turn`, counted up from choice to choice, decides.
-pub(crate) fn choose(candidates: &[Candidate<'_>], key: u64, turn: usize) -> Option<usize> {
+pub fn choose(candidates: &[Candidate<'_>], key: u64, turn: usize) -> Option<usize> {
     let least = least_loaded(candidates, turn)?;
     let preferred = preferred(candidates, key)?;
     let (first, other) = (candidates.get(preferred)?.occupancy, candidates.get(least)?.occupancy);

@@ -13,7 +13,7 @@ use espalier_speculation::{Limits as PolicyLimits, PolicyError};
 use thiserror::Error;
 
 use crate::address::{AddressError, Location};
-use crate::admission::{ClientWeights, Limits, REQUESTS_LIMIT, WEIGHT_LIMIT};
+use crate::admission::{AdmissionLimits, ClientWeights, REQUESTS_LIMIT, WEIGHT_LIMIT};
 use crate::caps::{PolicyCaps, UnknownPolicy};
 use crate::keys::{Keys, KeysError};
 use crate::locks::LockArgs;
@@ -169,7 +169,7 @@ pub struct Config {
     pub(crate) drafters: Vec<Location>,
     pub(crate) surroundings: Surroundings,
     pub(crate) usual: Usual,
-    pub(crate) limits: Limits,
+    pub(crate) limits: AdmissionLimits,
     /// How long an answer may stand still because nobody reads it.
     pub(crate) unread_max: Duration,
     /// The keys that requests must show, if they must.
@@ -219,7 +219,7 @@ impl Config {
         let keys = faults.sift(args.keys.as_deref().map(Keys::read).transpose());
         faults.finish(|| {
             let each = each?.unwrap_or(usize::MAX);
-            let limits = Limits { running: running?, queued: queued?, each, weights };
+            let limits = AdmissionLimits { running: running?, queued: queued?, each, weights };
             let unread_max = Duration::from_secs(unread_max? as u64);
             Some(Self {
                 verifiers,
@@ -252,7 +252,7 @@ impl Config {
         let verifiers = self::verifiers(verifiers, dialer, &mut faults);
         let drafters = self::drafters(drafters, dialer, &mut faults);
         let usual = faults.sift(Usual::new(Self::POLICY, Profiles::default()));
-        let limits = Limits {
+        let limits = AdmissionLimits {
             running: Self::REQUESTS_MAX,
             queued: Self::QUEUED_MAX,
             each: usize::MAX,
@@ -293,7 +293,7 @@ impl Config {
         let running = faults.sift(in_range("requests-max", requests_max, REQUESTS_RANGE));
         let queued = faults.sift(in_range("queued-max", queued_max, QUEUED_RANGE));
         faults.finish(|| {
-            let limits = Limits { running: running?, queued: queued?, ..self.limits };
+            let limits = AdmissionLimits { running: running?, queued: queued?, ..self.limits };
             Some(Self { limits, ..self })
         })
     }
@@ -374,14 +374,14 @@ mod tests {
         let config = parsed(&[]).unwrap();
         assert_eq!(config.verifiers.len(), 2);
         let policy = config.usual.policy("any", "any", Acceptance::Coupled);
-        let Limits { running, queued, .. } = config.limits;
+        let AdmissionLimits { running, queued, .. } = config.limits;
         assert_eq!((policy.name(), running, queued), ("expected-gain", 256, 256));
     }
 
     #[tokio::test]
     async fn a_gateway_may_be_told_never_to_let_wait_and_who_is_given_more() {
         let args = ["--requests-max=3", "--queued-max=0", "--client-weight", "team=a=4,batch=1"];
-        let Limits { running, queued, weights, .. } = parsed(&args).unwrap().limits;
+        let AdmissionLimits { running, queued, weights, .. } = parsed(&args).unwrap().limits;
         assert_eq!((running, queued), (3, 0));
         let weight = |name: &str| weights.of(&crate::admission::Client::Named(name.into()));
         assert_eq!(["team=a", "batch", "other"].map(weight), [4, 1, 1]);

@@ -12,7 +12,7 @@ use crate::surroundings::Surroundings;
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The pause before a service is asked again that does not answer, or that a sequence has lost: others wait for it.
-pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+pub const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Asks a peer again and again what it is, until it leaves.
 pub(crate) async fn keep_asking<T: Card>(peer: Arc<Peer<T>>, surroundings: Surroundings) {

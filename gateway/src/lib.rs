@@ -48,17 +48,23 @@ mod wanted;
 mod window;
 
 pub use address::AddressError;
-pub use admission::{ClientNameError, Occupancy, REQUESTS_LIMIT, Reason, Refusal, WEIGHT_LIMIT};
+pub use admission::{
+    Admission, AdmissionLimits, Claim, Client, ClientNameError, ClientWeights, Decision, Occupancy, REQUESTS_LIMIT,
+    Reason, Refusal, Ticket, WEIGHT_LIMIT,
+};
+pub use balance::{AFFINITY_SLACK, Candidate, PeerOccupancy, choose};
 pub use caps::{CapError, UnknownPolicy};
 pub use chance::Chance;
 pub use config::{Args, Config, ConfigError, ConfigFault, PEERS_MAX};
 pub use error::{GatewayError, RequestError};
+pub use health::RETRY_INTERVAL;
 pub use keys::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError, count_keys};
 pub use known::Known;
 pub use locks::LockArgs;
 pub use profiles::{PROFILES_BYTES_MAX, ParseError, Profiles, ProfilesError};
 pub use renderer::{RenderError, Renderer, render_chat_templates};
 pub use resolver::Resolver;
+pub use route::{Detour, Offers, Progress, Route, Turn, is_refusal};
 pub use service::{Gateway, serve};
 pub use session::{SESSION_BYTES_MAX, SessionError};
 pub use surroundings::Surroundings;

@@ -26,7 +26,7 @@ const OFFER_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// What a sequence has been through.
 #[derive(Debug, Default)]
-pub(crate) struct Route {
+pub struct Route {
     /// How often it was opened again.
     failovers: u32,
     /// Of these since it came further the last time: after losses of drafters, and of verifiers.
@@ -38,34 +38,34 @@ pub(crate) struct Route {
 
 /// When a sequence that has to do without a draft model is offered one again.
 #[derive(Debug, Default)]
-pub(crate) struct Offers {
+pub struct Offers {
     /// The next time, and the pause before it.
     due: Option<(Instant, Duration)>,
 }
 
 /// How far a sequence has come.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// A draft model proposes for it.
-    pub(crate) drafted: bool,
+    pub drafted: bool,
     /// The client has got tokens already.
-    pub(crate) begun: bool,
+    pub begun: bool,
     /// There is a verifier that answers and has not refused it.
-    pub(crate) elsewhere: bool,
+    pub elsewhere: bool,
 }
 
 /// How a sequence goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Detour {
+pub struct Detour {
     /// It is opened again after so much time.
-    pub(crate) pause: Duration,
+    pub pause: Duration,
     /// Who proposes from then on.
-    pub(crate) turn: Turn,
+    pub turn: Turn,
 }
 
 /// Who is to propose after a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub enum Turn {
     /// Whoever did.
     Again,
     /// Another draft model, or n-grams if there is none.
@@ -76,28 +76,28 @@ pub(crate) enum Turn {
 
 impl Route {
     /// How often the sequence was opened again.
-    pub(crate) fn failovers(&self) -> u32 {
+    pub fn failovers(&self) -> u32 {
         self.failovers
     }
 
     /// The sequence is opened again elsewhere though it has lost nothing.
-    pub(crate) fn moved(&mut self) {
+    pub fn moved(&mut self) {
         self.failovers += 1;
     }
 
     /// The sequence has come further: what it lost before counts no more.
-    pub(crate) fn came_further(&mut self) {
+    pub fn came_further(&mut self) {
         *self = Self { failovers: self.failovers, ..Self::default() };
     }
 
     /// Until when a sequence that finds nobody to open it may wait, having come no further since then.
-    pub(crate) fn patient_until(&mut self, now: Instant) -> Instant {
+    pub fn patient_until(&mut self, now: Instant) -> Instant {
         *self.stuck_since.get_or_insert(now) + PATIENCE
     }
 
     /// Decides how to go on after `fault`; nothing if the sequence must fail: where no other way may serve, or it has not
     /// come any further for [`PATIENCE`]. Where all verifiers are full, only a sequence that has begun waits for one.
-    pub(crate) fn after(&mut self, fault: &Fault, progress: Progress, now: Instant) -> Option<Detour> {
+    pub fn after(&mut self, fault: &Fault, progress: Progress, now: Instant) -> Option<Detour> {
         let stuck_since = *self.stuck_since.get_or_insert(now);
         if now.saturating_duration_since(stuck_since) >= PATIENCE || !may_go_on(fault, progress) {
             return None;
@@ -134,7 +134,7 @@ impl Route {
 
 impl Offers {
     /// Whether a draft model is to be looked for now, by a sequence that is `without` one.
-    pub(crate) fn are_due(&mut self, without: bool, now: Instant) -> bool {
+    pub fn are_due(&mut self, without: bool, now: Instant) -> bool {
         if !without {
             self.due = None;
             return false;
@@ -150,7 +150,7 @@ impl Offers {
 }
 
 /// Whether a verifier answered, and did not serve a sequence: for want of room, or of a fault of its own.
-pub(crate) fn is_refusal(fault: &Fault) -> bool {
+pub fn is_refusal(fault: &Fault) -> bool {
     fault.party == Party::Verifier && matches!(fault.kind, FaultKind::Overloaded | FaultKind::Internal)
 }
 

@@ -15,7 +15,7 @@ const FLOORS: [&[&str]; 8] = [
     &["espalier-model", "espalier-proto", "espalier-text", "espalier-vectors"],
     &["espalier-round", "espalier-service-kit"],
     &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-trainer", "espalier-verifier"],
-    &["espalier-local"],
+    &["espalier-local", "espalier-planner"],
     &["espalier-command"],
     &["espalier-bench", "espalier-fuzz"],
     &["espalier", "espalier-tests"],

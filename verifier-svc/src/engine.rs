@@ -16,6 +16,7 @@ mod tapped;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod turn_rows;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,9 @@ use tokio::time::Instant;
 
 use self::command::{COMMANDS_PER_SEQUENCE, Command, Key, Opening, Replies, Submitted};
 pub(crate) use self::command::{Loaded, REPLIES_MAX, ROUNDS_UNDER_WAY_MAX, Reply};
+pub use self::gather::{Pass, Return};
+pub use self::prompts::PromptTime;
+pub use self::turn_rows::{TURN_ROWS_MAX, choose_prompts};
 use crate::admission::Admission;
 use crate::counts::Counts;
 use crate::error::VerifierError;

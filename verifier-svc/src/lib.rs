@@ -20,6 +20,7 @@ mod status;
 mod target;
 
 pub use config::{Args, Config, ConfigError, ConfigFault, SEQUENCES_LIMIT, TREE_NODES_LIMIT};
+pub use engine::{Pass, PromptTime, Return, TURN_ROWS_MAX, choose_prompts};
 pub use error::{ServiceError, VerifierError};
 pub use service::serve;
 pub use target::{LoadError, Target};

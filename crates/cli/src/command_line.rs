@@ -11,6 +11,7 @@ use crate::convert::Convert;
 use crate::folder::Folder;
 use crate::generate::Generate;
 use crate::key::Key;
+use crate::plan::Plan;
 use crate::probe::Probe;
 use crate::serve::Serve;
 use crate::top::Top;
@@ -80,6 +81,12 @@ pub(crate) enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(Bench),
+    /// Say how many drafters and verifiers a load needs, what tau and latency to expect, and where drafting stops paying.
+    ///
+    /// A simulation by a seed runs the real policies, gate, balancing and admission over devices whose passes take what the
+    /// scenario says. Where the scenario has goals, the fewest services that keep to them are searched for, with drafters
+    /// and without. docs/scale.md explains scenarios and says how far the simulation is off.
+    Plan(Plan),
 }
 
 #[cfg(test)]

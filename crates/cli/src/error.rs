@@ -47,6 +47,12 @@ pub(crate) enum CliError {
     Silent { url: String, source: Box<tonic::Status> },
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Scenario(#[from] espalier_planner::ScenarioError),
+    #[error("the scenario has no target `{name}`")]
+    NoTarget { name: String },
+    #[error("{} is not what `espalier bench kernels --json` prints", path.display())]
+    Kernels { path: PathBuf, source: serde_json::Error },
     #[error("the system gives no random bytes")]
     Random(#[source] getrandom::Error),
     #[error(transparent)]
@@ -109,6 +115,9 @@ impl CliError {
             | Self::NoFolders { .. }
             | Self::NoExits { .. }
             | Self::Size { .. }
+            | Self::Scenario(_)
+            | Self::NoTarget { .. }
+            | Self::Kernels { .. }
             | Self::KeyFile { .. }
             | Self::KeyVariable { .. }
             | Self::Profiles(_)

@@ -10,6 +10,7 @@ mod folder;
 mod generate;
 mod golden;
 mod key;
+mod plan;
 mod probe;
 mod serve;
 mod top;
@@ -85,6 +86,7 @@ fn run_on(runtime: &Runtime, args: Args, monitor: &Monitor) -> Result<Verdict, C
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),
         Some(Command::Tune(tune)) => runtime.block_on(tune::run(&args.system, &tune)),
         Some(Command::Train(train)) => runtime.block_on(train::run(&args.system, &train)),
+        Some(Command::Plan(plan)) => plan::run(&args.system, &plan),
         Some(Command::Bench(bench)) => runtime.block_on(async { Ok(espalier_bench::run(&args.system, &bench).await?) }),
     }
 }

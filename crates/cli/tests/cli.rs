@@ -299,3 +299,22 @@ fn golden_checkpoints_and_vectors_pass_and_a_wrong_one_fails() {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../speculation/tests/vectors");
     assert!(run(&["vectors", vectors.to_str().unwrap()]).status.success());
 }
+
+#[test]
+fn a_plan_is_told_as_json_and_a_wrong_scenario_by_its_field() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plan.json");
+    let example = example.to_str().unwrap();
+    let output = run(&["plan", example, "--quick", "--json", "--seed", "3"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let planned: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let targets = planned["report"]["targets"].as_array().unwrap();
+    assert_eq!((targets.len(), &planned["report"]["unfinished"]), (2, &Value::from(0)));
+    assert!(targets.iter().all(|target| target["finished"].as_u64() > Some(20)), "{planned}");
+    let again = run(&["plan", example, "--quick", "--json", "--seed", "3"]);
+    assert_eq!(output.stdout, again.stdout, "the same seed gives the same report");
+
+    let text = std::fs::read_to_string(example).unwrap();
+    let wrong = jsonl(&text.replacen("\"slots\": 64", "\"slots\": 0", 1));
+    let (code, error) = refusal(&["plan", wrong.path().to_str().unwrap()]);
+    assert_eq!((code, error.contains("`targets[0].slots` is 0; it must be 1 to 65536")), (2, true), "{error}");
+}

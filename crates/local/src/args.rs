@@ -68,17 +68,17 @@ impl SystemArgs {
     ///
     /// # Errors
     /// Weights that are to be rounded for another arithmetic.
-    pub(crate) fn target_compute(&self) -> Result<Compute, ComputeConflict> {
+    pub fn target_compute(&self) -> Result<Compute, ComputeConflict> {
         self.compute.quantized(self.quantize)
     }
 
     /// What drafters multiply matrices in.
-    pub(crate) fn draft_compute(&self) -> Compute {
+    pub fn draft_compute(&self) -> Compute {
         self.draft_compute.unwrap_or(Compute::Draft)
     }
 
     /// Where drafters run.
-    pub(crate) fn draft_device(&self) -> DeviceKind {
+    pub fn draft_device(&self) -> DeviceKind {
         self.draft_device.unwrap_or(self.device)
     }
 

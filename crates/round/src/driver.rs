@@ -11,6 +11,7 @@ use tracing::{Span, field};
 
 use crate::grants::Grants;
 use crate::ports::{Proposer, Verifier};
+use crate::rest::Rest;
 use crate::sequence::{Feedback, Proposed, Sequence};
 
 /// What a run tells: rounds, then either its end or what went wrong.
@@ -22,16 +23,6 @@ pub type Events = mpsc::Sender<Event>;
 /// The most events that should wait to be read before a run waits too.
 pub const EVENTS_MAX: usize = 8;
 
-/// How much time of plain decoding a sequence has credit for, as far as its grants go: half of it may pass while an outcome
-/// and new credit are on their way, over the network and through busy processors. More would put off the first tree after a
-/// rest.
-const CREDIT: Duration = Duration::from_millis(20);
-
-/// Tokens of credit at the least, and before a round of plain decoding was measured, so that new credit is not a message
-/// beside each token; and at the most.
-const CREDIT_MIN: usize = 4;
-const CREDIT_MAX: usize = 16;
-
 /// Runs one sequence: a proposer, a verifier, and what is committed so far.
 #[derive(Debug)]
 pub struct Driver<P, V> {
@@ -42,8 +33,7 @@ pub struct Driver<P, V> {
     under_way: VecDeque<Round>,
     /// When the run began or the last outcome came, later by what was waited for grants and readers since.
     resumed: Instant,
-    /// What a round of plain decoding takes.
-    plain: Option<Duration>,
+    rest: Rest,
     /// Whether each round has a span of its own.
     traced: bool,
     /// Whether the last round was one at rest.
@@ -110,7 +100,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
             verifier,
             under_way: VecDeque::new(),
             resumed: Instant::now(),
-            plain: None,
+            rest: Rest::default(),
             traced: false,
             rests: false,
         }
@@ -199,8 +189,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
 
     /// Gives more credit before it runs out, if the proposer still rests.
     async fn top_up(&mut self, grants: &Grants) -> Result<(), Fault> {
-        let low = self.credit() / 2;
-        if self.under_way.len() > low || self.wanted_credit() == 0 || !self.proposer.rests() {
+        if !self.rest.is_low(self.under_way.len()) || self.wanted_credit() == 0 || !self.proposer.rests() {
             return Ok(());
         }
         match grants.take_up_to(self.wanted_credit()) {
@@ -209,15 +198,8 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         }
     }
 
-    /// Every round commits at least one token: no more of them than tokens may follow.
     fn wanted_credit(&self) -> usize {
-        self.credit().min(self.sequence.remaining()).saturating_sub(self.under_way.len())
-    }
-
-    /// Tokens that a sequence at rest has credit for.
-    fn credit(&self) -> usize {
-        let tokens = |plain: Duration| CREDIT.as_nanos().div_ceil(plain.as_nanos().max(1)) as usize;
-        self.plain.map_or(0, tokens).clamp(CREDIT_MIN, CREDIT_MAX)
+        self.rest.wanted(self.sequence.remaining(), self.under_way.len())
     }
 
     async fn give_credit(&mut self, tokens: usize, states_later: bool) -> Result<(), Fault> {
@@ -256,8 +238,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
         let took = now.saturating_duration_since(std::mem::replace(&mut self.resumed, now));
         let feedback = Feedback { proposed: &proposed, outcome: &outcome, draft, took };
         if let (Proposed::Plain, false) = (&proposed, feedback.is_first()) {
-            // Of the last four or so.
-            self.plain = Some(self.plain.map_or(took, |plain| (plain * 3 + took) / 4));
+            self.rest.observe(took);
         }
         self.proposer.observe(&feedback).await?;
         let tree = proposed.tree().map(|tree| tree.tree());

@@ -13,6 +13,7 @@ mod fallback;
 mod grants;
 mod ports;
 mod remote;
+mod rest;
 mod sequence;
 mod states;
 
@@ -21,4 +22,5 @@ pub use fallback::{Ngram, Plain};
 pub use grants::{GRANTS_HELD_MAX, Grants};
 pub use ports::{Proposer, Verifier};
 pub use remote::RemoteVerifier;
+pub use rest::Rest;
 pub use sequence::{Feedback, Proposed, Sequence};

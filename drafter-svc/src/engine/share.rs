@@ -16,29 +16,32 @@ use crate::target_shares::TargetShare;
 
 /// Rows of a full pass. From some 16 on, rows take as long as they are many; with more of them in a pass, nothing is gained
 /// and who comes next waits longer.
-pub(super) const PASS_ROWS: usize = 64;
+pub const PASS_ROWS: usize = 64;
 
 /// Tells sequences apart.
-pub(super) type SequenceNumber = u64;
+pub type SequenceNumber = u64;
 
 /// A step that wants to run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StepAsk<'a> {
-    pub(super) share: &'a TargetShare,
-    pub(super) sequence: SequenceNumber,
-    pub(super) rows: usize,
+pub struct StepAsk<'a> {
+    /// The target's share.
+    pub share: &'a TargetShare,
+    /// Whose it is.
+    pub sequence: SequenceNumber,
+    /// What it would run.
+    pub rows: usize,
 }
 
 /// What targets have run, and the sequences of each.
 #[derive(Debug, Default)]
-pub(super) struct RowShares {
+pub struct RowShares {
     targets: Shares<Arc<str>>,
     sequences: BTreeMap<Arc<str>, Shares<SequenceNumber>>,
 }
 
 impl RowShares {
     /// Which of the steps that want to run, the one that waits longest first, run in the next pass.
-    pub(super) fn choose(&mut self, steps: &[StepAsk<'_>]) -> Vec<bool> {
+    pub fn choose(&mut self, steps: &[StepAsk<'_>]) -> Vec<bool> {
         let asks: Vec<Ask<SequenceNumber>> =
             steps.iter().map(|step| Ask { key: step.sequence, amount: step.rows }).collect();
         let mut waiting = self.begin(steps);

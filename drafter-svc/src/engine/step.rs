@@ -6,7 +6,7 @@ use espalier_speculation::{Best, LogitsError};
 
 /// Most positions of a first level that is a level's cost: more read a prompt, or what was committed while nothing was
 /// drafted.
-const LEVEL_ROWS_MAX: usize = 8;
+pub const LEVEL_ROWS_MAX: usize = 8;
 
 /// What to run next.
 pub(crate) struct Step {

@@ -19,7 +19,7 @@ pub struct ClientNameError {
 
 /// Who shares slots with others: whoever goes by one name, or nameless asks from one host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Client {
+pub enum Client {
     /// It said who it is.
     Named(Box<str>),
     /// Ports do not count: connections cost nothing.
@@ -45,17 +45,18 @@ impl Client {
 
 /// Who asks for a slot, and on which terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub(crate) client: Client,
+pub struct Claim {
+    /// Who it is.
+    pub client: Client,
     /// How many slots in a row it is given while others wait.
-    pub(crate) weight: usize,
+    pub weight: usize,
     /// Requests that it may have, served or waiting.
-    pub(crate) requests_max: usize,
+    pub requests_max: usize,
 }
 
 /// How many slots in a row clients are given, by name; 1 unless said otherwise.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ClientWeights(BTreeMap<Box<str>, usize>);
+pub struct ClientWeights(BTreeMap<Box<str>, usize>);
 
 impl ClientWeights {
     pub(crate) fn of(&self, client: &Client) -> usize {

@@ -8,14 +8,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::lines::Ticket;
-use super::{Admission, Claim, Client, Decision, Limits, Occupancy, Refusal};
+use super::{Admission, AdmissionLimits, Claim, Client, Decision, Occupancy, Refusal};
 
 /// The one door of a gateway.
 #[derive(Debug)]
 pub(crate) struct Door(Mutex<Admission<Arc<Notify>>>);
 
 impl Door {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: AdmissionLimits) -> Self {
         Self(Mutex::new(Admission::new(limits)))
     }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn door(running: usize, queued: usize) -> Arc<Door> {
-        Arc::new(Door::new(Limits { running, queued, each: usize::MAX, weights: ClientWeights::default() }))
+        Arc::new(Door::new(AdmissionLimits { running, queued, each: usize::MAX, weights: ClientWeights::default() }))
     }
 
     async fn enter(door: &Arc<Door>, client: Client, deadline: Option<Deadline>) -> Result<Slot, Refusal> {
@@ -155,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_has_no_more_requests_than_one_may_have_whether_they_run_or_wait() {
-        let limits = Limits { running: 1, queued: 9, each: 2, weights: ClientWeights::default() };
+        let limits = AdmissionLimits { running: 1, queued: 9, each: 2, weights: ClientWeights::default() };
         let door = Arc::new(Door::new(limits));
         let [one, other] = ["one", "other"].map(|name| Client::Named(name.into()));
         let first = enter(&door, one.clone(), None).await.unwrap();

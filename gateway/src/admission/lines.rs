@@ -6,7 +6,7 @@ use super::Client;
 
 /// Tells requests that wait apart; never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Ticket(u64);
+pub struct Ticket(u64);
 
 /// The requests of one client, oldest first; there is at least one.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ fn claim(number: usize) -> Claim {
 }
 
 fn admission(running: usize, queued: usize) -> Admission<usize> {
-    Admission::new(Limits { running, queued, each: usize::MAX, weights: ClientWeights::default() })
+    Admission::new(AdmissionLimits { running, queued, each: usize::MAX, weights: ClientWeights::default() })
 }
 
 /// A request that waits.

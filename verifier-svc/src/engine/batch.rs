@@ -1,7 +1,6 @@
 //! One turn of the engine: the rows of many sequences in one forward pass.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use espalier_model::{Asked, BestOf, Decoder, Logits, ModelError, Output, Row, Segment, Workspace};
@@ -13,14 +12,9 @@ use tokio::time::Instant;
 use super::command::Key;
 use super::round::{Found, Round, Timing, WaitingRound};
 use super::sequences::{Sequence, Sequences};
+use super::turn_rows::{TURN_ROWS_MAX, choose_prompts};
 use crate::counts::Counts;
 use crate::error::VerifierError;
-
-/// Rows of one turn after which no further sequence joins it.
-const TURN_ROWS_MAX: usize = 512;
-
-/// Rows of one turn that may go to prompts, so that trees need not wait long for them.
-const PROMPT_ROWS_MAX: usize = 256;
 
 /// What a sequence runs in a turn.
 struct Plan {
@@ -95,29 +89,11 @@ fn plan(sequences: &mut Sequences) -> BTreeMap<Key, Plan> {
     plans
 }
 
-/// Plans prompts, those first that would be done first if all were read side by side: short ones are not kept waiting by
-/// long ones, and of equal ones the oldest is not kept waiting by others. The first has room whatever else runs: rounds
-/// could fill all turns.
-fn plan_prompts(sequences: &mut Sequences, mut rows: usize, plans: &mut BTreeMap<Key, Plan>) {
+/// Plans prompts beside so many rows of rounds.
+fn plan_prompts(sequences: &mut Sequences, rows: usize, plans: &mut BTreeMap<Key, Plan>) {
     let mut shares = std::mem::take(&mut sequences.shares.prompts);
-    let unread = sequences.iter_mut().map(|(key, sequence)| Ask { key, amount: sequence.unread() });
-    let mut asks: Vec<Ask<Key>> = unread.filter(|ask| ask.amount > 0).collect();
-    shares.begin(asks.iter().map(|ask| (ask.key, NonZeroU32::MIN)));
-    asks.sort_by_key(|ask| (shares.done(ask), ask.key));
-    let (mut room, mut left) = (PROMPT_ROWS_MAX, Vec::new());
-    for Ask { key, amount } in asks {
-        let is_first = room == PROMPT_ROWS_MAX;
-        let count = if is_first || rows < TURN_ROWS_MAX { amount.min(room) } else { 0 };
-        if count < amount {
-            left.push(key);
-        }
-        if count > 0 {
-            shares.give(&key, count);
-            room -= count;
-            rows += count + plan_prompt(sequences, plans, &Ask { key, amount: count });
-        }
-    }
-    shares.end(left);
+    let asks = sequences.iter_mut().map(|(key, sequence)| Ask { key, amount: sequence.unread() }).collect();
+    choose_prompts(&mut shares, asks, rows, |read| plan_prompt(sequences, plans, &read));
     sequences.shares.prompts = shares;
 }
 

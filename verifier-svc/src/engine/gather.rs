@@ -12,14 +12,14 @@ const FADE: f64 = 0.2;
 
 /// How long after an outcome a sequence usually comes back, and how far off that is, in milliseconds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Return {
+pub struct Return {
     mean: f64,
     deviation: f64,
 }
 
 impl Return {
     /// It came back after so long.
-    pub(super) fn observe(known: &mut Option<Self>, took: Duration) {
+    pub fn observe(known: &mut Option<Self>, took: Duration) {
         let ms = took.as_secs_f64() * 1e3;
         match known {
             None => *known = Some(Self { mean: ms, deviation: ms / 2.0 }),
@@ -32,18 +32,18 @@ impl Return {
     }
 
     /// By when it is mostly back.
-    pub(super) fn by(self) -> Duration {
+    pub fn by(self) -> Duration {
         Duration::from_secs_f64((self.mean + self.deviation) / 1e3)
     }
 }
 
 /// A pass that could begin now.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pass {
+pub struct Pass {
     /// What it takes.
-    pub(super) took: Duration,
+    pub took: Duration,
     /// Whether its processors compute for others meanwhile.
-    pub(super) shared: bool,
+    pub shared: bool,
 }
 
 impl Pass {
@@ -52,7 +52,7 @@ impl Pass {
     /// If it begins now, the `k`-th of the others, due after `w`, and those before it wait until it has ended, `pass - w`
     /// each, and those that are ready would have waited for `w`. Where processors are shared, both it and the trees that are
     /// grown take longer by the other: the others lose `pass` each, and those that are ready `pass` too.
-    pub(super) fn put_off(self, ready: usize, due: &mut [Duration]) -> Option<Duration> {
+    pub fn put_off(self, ready: usize, due: &mut [Duration]) -> Option<Duration> {
         due.sort_unstable();
         let (pass, all_ready) = (self.took.as_secs_f64(), ready as f64);
         let gain = |(k, wait): (usize, &Duration)| {

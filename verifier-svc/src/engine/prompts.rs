@@ -6,19 +6,21 @@ use espalier_speculation::Curve;
 
 /// Time that passes spent on prompts. A pass shares rounds with prompts; what those took of it is told from what passes of
 /// so many rows cost.
-pub(super) struct PromptTime {
+#[derive(Debug, Clone)]
+pub struct PromptTime {
     /// Cost of a pass by its rows.
     costs: Curve,
     spent: Duration,
 }
 
 impl PromptTime {
-    pub(super) fn new(costs: Curve) -> Self {
+    /// Nothing was read yet; passes cost so much.
+    pub fn new(costs: Curve) -> Self {
         Self { costs, spent: Duration::ZERO }
     }
 
     /// A pass of so many `rows`, of which so many were of `prompts`, took so long.
-    pub(super) fn add(&mut self, rows: usize, prompts: usize, took: Duration) {
+    pub fn add(&mut self, rows: usize, prompts: usize, took: Duration) {
         let without = match rows.saturating_sub(prompts) {
             0 => 0.0,
             decided => self.costs.at(decided) / self.costs.at(rows).max(f64::MIN_POSITIVE),
@@ -29,7 +31,7 @@ impl PromptTime {
     }
 
     /// All of it so far.
-    pub(super) fn spent(&self) -> Duration {
+    pub fn spent(&self) -> Duration {
         self.spent
     }
 }

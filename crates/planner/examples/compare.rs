@@ -1,0 +1,119 @@
+//! Holds the simulation against what `espalier bench load --json` measured: `compare SCENARIO.json FOUND.jsonl…`.
+//!
+//! The scenario says what the machine's passes cost; the load, and who drafts under which policy, is taken from each line.
+//! Of lines that measured the same the median is compared.
+
+use std::collections::BTreeMap;
+
+use espalier_planner::{Closed, Load, Report, Scenario, simulate};
+use serde::Deserialize;
+
+/// Requests of a turn for each client, and at the least, as `bench load` has them.
+const WAVES: usize = 6;
+const REQUESTS_MIN: usize = 32;
+
+/// A line of `bench load`.
+#[derive(Debug, Clone, Deserialize)]
+struct Found {
+    arm: String,
+    policy: String,
+    concurrency: usize,
+    tokens: usize,
+    seconds: f64,
+    tau: f64,
+    first_token_ms: Spread,
+    token_ms: Spread,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Spread {
+    p95: f64,
+}
+
+/// What is compared of a level.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    pace: f64,
+    tau: f64,
+    first: f64,
+    token: f64,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut args = std::env::args().skip(1);
+    let scenario = Scenario::parse(&std::fs::read_to_string(args.next().ok_or("no scenario is given")?)?)?;
+    let mut levels: BTreeMap<(usize, String, String), Vec<Found>> = BTreeMap::new();
+    for path in args {
+        for line in std::fs::read_to_string(path)?.lines() {
+            let found: Found = serde_json::from_str(line)?;
+            levels.entry((found.concurrency, found.arm.clone(), found.policy.clone())).or_default().push(found);
+        }
+    }
+    println!(
+        "| clients | way | policy | runs | tokens/s | simulated | off | token p95 ms | first token p95 ms | tau |"
+    );
+    println!("|---:|---|---|---:|---:|---:|---:|---:|---:|---:|");
+    for ((clients, arm, policy), found) in &levels {
+        let report = simulate(&at(&scenario, *clients, arm, policy), 1, tokio::time::Instant::now())?;
+        show(*clients, arm, policy, found.len(), measured(found), simulated(&report));
+    }
+    Ok(())
+}
+
+/// The scenario under the load of a level.
+fn at(scenario: &Scenario, clients: usize, arm: &str, policy: &str) -> Scenario {
+    let mut scenario = scenario.clone();
+    let requests = Some(REQUESTS_MIN.max(WAVES * clients));
+    let closed = Closed { clients, requests, seconds: None, start_seconds: None, think_ms: 0.0, warmup_seconds: 0.0 };
+    scenario.load = Load::Closed(closed);
+    for target in &mut scenario.targets {
+        target.drafted = arm != "plain";
+        if policy != "-" {
+            policy.clone_into(&mut target.policy);
+        }
+    }
+    scenario.drafters.iter_mut().for_each(|pool| pool.each = arm == "each");
+    scenario
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn measured(found: &[Found]) -> Figures {
+    Figures {
+        pace: median(found.iter().map(|one| one.tokens as f64 / one.seconds)),
+        tau: median(found.iter().map(|one| one.tau)),
+        first: median(found.iter().map(|one| one.first_token_ms.p95)),
+        token: median(found.iter().map(|one| one.token_ms.p95)),
+    }
+}
+
+fn simulated(report: &Report) -> Figures {
+    let tokens: u64 = report.targets.iter().map(|target| target.tokens).sum();
+    let rounds: f64 = report.targets.iter().filter_map(|target| Some(target.tokens as f64 / target.tau?)).sum();
+    let p95 = |spread: Option<espalier_planner::Spread>| spread.map_or(f64::NAN, |spread| spread.p95);
+    Figures {
+        pace: tokens as f64 / report.seconds,
+        tau: tokens as f64 / rounds,
+        first: p95(report.first_token_ms),
+        token: p95(report.token_ms),
+    }
+}
+
+fn show(clients: usize, arm: &str, policy: &str, runs: usize, found: Figures, simulated: Figures) {
+    let off = |found: f64, simulated: f64| format!("{:+.0} %", 100.0 * (simulated / found - 1.0));
+    let both = |found: f64, simulated: f64| format!("{found:.1}, {}", off(found, simulated));
+    println!(
+        "| {clients} | {arm} | `{policy}` | {runs} | {:.0} | {:.0} | {} | {} | {} | {:.2}, {:.2} |",
+        found.pace,
+        simulated.pace,
+        off(found.pace, simulated.pace),
+        both(found.token, simulated.token),
+        both(found.first, simulated.first),
+        found.tau,
+        simulated.tau,
+    );
+}

@@ -1,0 +1,217 @@
+//! The processors of one process: a team of threads for one pass at a time, and a thread that handles messages.
+//!
+//! A pass that others wait for gives way between layers once it has computed for a slice, as `espalier_model::Team` has it:
+//! whoever waits longest is next. A message that comes is handled at once, as a thread that slept goes first; the team goes
+//! on with what processors are left. So handling is paid for by passes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::time::Time;
+
+/// How long a pass computes before it lets another go first.
+const SLICE: Duration = Duration::from_micros(300);
+
+/// Work is in nanoseconds of the team with nothing beside it; less than this is none.
+const NOTHING: f64 = 0.5;
+
+/// Processors, and what they have to do: passes of `P`, and messages of `M`.
+#[derive(Debug)]
+pub(crate) struct Team<P, M> {
+    /// The share of its pace that a pass has while a message is handled.
+    beside: f64,
+    wake: Duration,
+    /// The first has the team.
+    passes: VecDeque<Pass<P>>,
+    messages: VecDeque<Handling<M>>,
+    now: Time,
+}
+
+#[derive(Debug)]
+struct Pass<P> {
+    whose: P,
+    layer: f64,
+    work: f64,
+    left: f64,
+    /// What was left when its turn began.
+    turn: f64,
+    /// How long it had the team.
+    had: Duration,
+    asked: Time,
+}
+
+#[derive(Debug)]
+struct Handling<M> {
+    message: M,
+    left: f64,
+}
+
+/// What is done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Done<P, M> {
+    /// A pass, which had waited for others so long.
+    Pass(P, Duration),
+    /// A message was handled.
+    Message(M),
+}
+
+impl<P, M> Team<P, M> {
+    /// A team of so many threads on so many processors; waking the thread for messages takes `wake`.
+    pub(crate) fn new(cores: usize, threads: usize, wake: Duration) -> Self {
+        let beside = (cores.saturating_sub(1) as f64 / threads.max(1) as f64).clamp(0.05, 1.0);
+        let (passes, messages) = (VecDeque::new(), VecDeque::new());
+        Self { beside, wake, passes, messages, now: Time::ZERO }
+    }
+
+    /// Whether a pass computes.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.passes.is_empty()
+    }
+
+    /// A pass of so much work over so many layers wants the team. [`Self::advance`] came before.
+    pub(crate) fn compute(&mut self, whose: P, work: Duration, layers: usize) {
+        let work = (work.as_nanos() as f64).max(1.0);
+        let layer = work / layers.max(1) as f64;
+        self.passes.push_back(Pass {
+            whose,
+            layer,
+            work,
+            left: work,
+            turn: work,
+            had: Duration::ZERO,
+            asked: self.now,
+        });
+    }
+
+    /// A message is to be handled. [`Self::advance`] came before.
+    pub(crate) fn handle(&mut self, message: M, takes: Duration) {
+        let woken = if self.messages.is_empty() { self.wake } else { Duration::ZERO };
+        self.messages.push_back(Handling { message, left: (takes + woken).as_nanos() as f64 });
+    }
+
+    /// Lets time go by, up to what [`Self::next`] said at the most; whatever is done by then.
+    pub(crate) fn advance(&mut self, now: Time) -> Vec<Done<P, M>> {
+        let went = now.saturating_sub(self.now);
+        self.now = now;
+        let (pace, went_ns) = (self.pace(), went.as_nanos() as f64);
+        if let Some(pass) = self.passes.front_mut() {
+            pass.left -= went_ns * pace;
+            pass.had += went;
+        }
+        if let Some(handling) = self.messages.front_mut() {
+            handling.left -= went_ns;
+        }
+        let pass = self.end_pass();
+        let message = self.messages.pop_front_if(|handling| handling.left < NOTHING);
+        let message = message.map(|handling| Done::Message(handling.message));
+        pass.into_iter().chain(message).collect()
+    }
+
+    /// When the next is done, or a pass gives way.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let pace = self.pace();
+        let pass = self.passes.front().map(|pass| pass.until(self.passes.len() > 1) / pace);
+        let message = self.messages.front().map(|handling| handling.left);
+        let next = pass.into_iter().chain(message).min_by(f64::total_cmp)?;
+        Some(self.now + Duration::from_nanos(next.max(0.0).ceil() as u64))
+    }
+
+    fn pace(&self) -> f64 {
+        if self.messages.is_empty() { 1.0 } else { self.beside }
+    }
+
+    /// Ends the first pass if it is done, or has it give way if others wait.
+    fn end_pass(&mut self) -> Option<Done<P, M>> {
+        let waits = self.passes.len() > 1;
+        let first = self.passes.front()?;
+        if first.left < NOTHING {
+            let Pass { whose, had, asked, .. } = self.passes.pop_front()?;
+            self.begin_turn();
+            return Some(Done::Pass(whose, (self.now - asked).saturating_sub(had)));
+        }
+        if first.until(waits) < NOTHING {
+            self.passes.rotate_left(1);
+            self.begin_turn();
+        }
+        None
+    }
+
+    fn begin_turn(&mut self) {
+        if let Some(first) = self.passes.front_mut() {
+            first.turn = first.left;
+        }
+    }
+}
+
+impl<P> Pass<P> {
+    /// Work until it is done, or gives way if another `waits`: at the first end of a layer after a slice.
+    fn until(&self, waits: bool) -> f64 {
+        if !waits {
+            return self.left;
+        }
+        let done = self.work - self.left;
+        let slice = self.work - self.turn + SLICE.as_nanos() as f64;
+        let least = done.max(slice) - NOTHING;
+        let boundary = (least / self.layer).ceil() * self.layer;
+        (boundary.min(self.work) - done).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Duration = Duration::from_micros;
+
+    /// What is done by when, in microseconds, and what had waited for how long.
+    fn run(team: &mut Team<char, u8>) -> Vec<(u128, Done<char, u8>)> {
+        let mut found = Vec::new();
+        while let Some(next) = team.next() {
+            found.extend(team.advance(next).into_iter().map(|done| (next.as_micros(), done)));
+        }
+        found
+    }
+
+    #[test]
+    fn a_pass_alone_takes_its_time() {
+        let mut team = Team::new(2, 2, US(5));
+        team.compute('a', US(1000), 10);
+        assert_eq!(run(&mut team), [(1000, Done::Pass('a', US(0)))]);
+    }
+
+    #[test]
+    fn passes_give_way_to_each_other_between_layers_after_a_slice() {
+        let mut team = Team::new(2, 2, US(0));
+        team.compute('a', US(1000), 10);
+        team.compute('b', US(250), 5);
+        // `a` computes for three layers, then `b` to its end: it is shorter than a slice.
+        assert_eq!(run(&mut team), [(550, Done::Pass('b', US(300))), (1250, Done::Pass('a', US(250)))]);
+    }
+
+    #[test]
+    fn passes_of_few_layers_give_way_late() {
+        let mut team = Team::new(2, 2, US(0));
+        team.compute('a', US(1000), 2);
+        team.compute('b', US(600), 1);
+        assert_eq!(run(&mut team), [(1100, Done::Pass('b', US(500))), (1600, Done::Pass('a', US(600)))]);
+    }
+
+    #[test]
+    fn messages_are_paid_for_by_passes() {
+        let mut team = Team::new(2, 2, US(10));
+        team.compute('a', US(1000), 1);
+        team.handle(1, US(90));
+        team.handle(2, US(100));
+        // For 200 microseconds the pass has one of two processors.
+        let expected = [(100, Done::Message(1)), (200, Done::Message(2)), (1100, Done::Pass('a', US(0)))];
+        assert_eq!(run(&mut team), expected);
+    }
+
+    #[test]
+    fn with_a_processor_of_their_own_messages_cost_passes_nothing() {
+        let mut team = Team::new(3, 2, US(0));
+        team.compute('a', US(1000), 1);
+        team.handle(1, US(100));
+        assert_eq!(run(&mut team).last(), Some(&(1000, Done::Pass('a', US(0)))));
+    }
+}
