@@ -61,7 +61,13 @@ impl Export {
     /// their own.
     pub(crate) fn layer(&self) -> Option<SpanLayer> {
         let filter = Targets::new().with_default(Level::INFO).with_target(ROUNDS, Level::DEBUG);
-        Some(tracing_opentelemetry::layer().with_tracer(self.provider.tracer(self.program)).with_filter(filter).boxed())
+        // A span is entered and left with every message of a stream: nothing is done then that nobody asks for.
+        let spans = tracing_opentelemetry::layer()
+            .with_tracked_inactivity(false)
+            .with_context_activation(false)
+            .with_threads(false)
+            .with_location(false);
+        Some(spans.with_tracer(self.provider.tracer(self.program)).with_filter(filter).boxed())
     }
 
     /// Sends what was not sent yet.
