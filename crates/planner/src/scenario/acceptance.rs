@@ -7,7 +7,7 @@ use super::error::{ScenarioError, within};
 /// The most depths that are told of.
 const DEPTHS_MAX: f64 = 64.0;
 
-/// The parameters of [the model](crate::text), or what to find them from.
+/// The parameters of the model of `text`, or what to find them from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Acceptance {
