@@ -96,7 +96,7 @@ impl Route {
     }
 
     /// Decides how to go on after `fault`; nothing if the sequence must fail: where no other way may serve, or it has not
-    /// come any further for [`PATIENCE`]. Where all verifiers are full, only a sequence that has begun waits for one.
+    /// come any further for 15 seconds. Where all verifiers are full, only a sequence that has begun waits for one.
     pub fn after(&mut self, fault: &Fault, progress: Progress, now: Instant) -> Option<Detour> {
         let stuck_since = *self.stuck_since.get_or_insert(now);
         if now.saturating_duration_since(stuck_since) >= PATIENCE || !may_go_on(fault, progress) {
