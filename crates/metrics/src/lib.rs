@@ -2,7 +2,7 @@
 //!
 //! [`catalogue`] names every metric, once, with its unit, its labels and what it says. Services keep counts of their own,
 //! which they never wait for, and tell them to a [`Snapshot`] when somebody asks, as [`Source`]s of a [`Registry`]. A
-//! snapshot has two forms: the text that Prometheus reads ([`Snapshot::to_text`]) and, with the feature `otlp`, the message
+//! snapshot has two forms: the text that Prometheus reads ([`Snapshot::text`]) and, with the feature `otlp`, the message
 //! that OpenTelemetry's collectors take.
 //!
 //! It knows nothing of models, trees or services, opens no connection and reads no clock.
