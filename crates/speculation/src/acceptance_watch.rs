@@ -11,8 +11,8 @@ const LATE_TREES: f64 = 256.0;
 const ERRORS: f64 = 5.0;
 
 /// Watches the share of trees of which a token was accepted. It has collapsed when that of late is below half of what is
-/// usual, by more than chance explains; and it has recovered when that is over. While it has collapsed, what is usual does
-/// not change.
+/// usual, by more than chance explains; and it has recovered when it is three quarters of that again. While it has
+/// collapsed, what is usual does not change.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AcceptanceWatch {
     usual: Share,
@@ -56,8 +56,13 @@ impl AcceptanceWatch {
         self.collapsed
     }
 
+    /// Whether the late share is low: below half of what is usual, and then until it is above three quarters of that, so
+    /// that it does not change with each tree at the limit.
     fn is_low(&self) -> bool {
         let (usual, lately) = (self.usual.mean, self.late.mean);
+        if self.collapsed {
+            return lately < usual * 0.75;
+        }
         let error = (usual * (1.0 - usual) / self.late.trees).sqrt();
         lately < usual / 2.0 && usual - lately > ERRORS * error
     }
