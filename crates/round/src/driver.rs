@@ -80,12 +80,14 @@ fn record(span: &Span, report: &RoundReport) {
         return;
     }
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    // Signed, as traces have no other numbers: unsigned ones would become text.
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let cost = &report.cost;
-    span.record("round", report.round)
-        .record("tree.nodes", cost.verified as u64)
-        .record("tree.depth", cost.depth as u64)
-        .record("accepted", report.accepted as u64)
-        .record("tokens", report.tokens.len() as u64)
+    span.record("round", i64::try_from(report.round).unwrap_or(i64::MAX))
+        .record("tree.nodes", count(cost.verified))
+        .record("tree.depth", count(cost.depth))
+        .record("accepted", count(report.accepted))
+        .record("tokens", count(report.tokens.len()))
         .record("draft_ms", ms(cost.draft))
         .record("verify_ms", ms(cost.verify))
         .record("wait_ms", ms(cost.wait));
