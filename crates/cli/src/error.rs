@@ -43,8 +43,8 @@ pub(crate) enum CliError {
     KeyFile { path: PathBuf, source: ApiKeyError },
     #[error("{name} holds no API key")]
     KeyVariable { name: &'static str, source: ApiKeyError },
-    #[error("{url} does not say whether it takes calls")]
-    Silent { url: String, source: Box<tonic::Status> },
+    #[error("{url} does not say whether it takes calls: {why}")]
+    Silent { url: String, why: String },
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error(transparent)]

@@ -29,7 +29,8 @@ pub(crate) async fn run(args: &Probe) -> Result<Verdict, CliError> {
     let late = || Status::deadline_exceeded(format!("no answer came within {limit:?}"));
     let asked = timeout(limit, is_serving(channel, outgoing(Some(Deadline::after(limit)))));
     let answer = asked.await.unwrap_or_else(|_| Err(late()));
-    let serves = answer.map_err(|status| CliError::Silent { url: args.url.clone(), source: Box::new(status) })?;
+    let serves =
+        answer.map_err(|status| CliError::Silent { url: args.url.clone(), why: status.message().to_owned() })?;
     let says = if serves { "takes calls" } else { "takes no further calls" };
     anstream::println!("{} {says}", args.url);
     Ok(if serves { Verdict::Good } else { Verdict::Bad })
