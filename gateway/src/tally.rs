@@ -1,20 +1,21 @@
-//! How speculation went, summed up for the client.
+//! How speculation went, summed up: of a request for its client, of a target and a drafter for metrics.
 
 use std::time::Duration;
 
 use espalier_proto::{RoundReport, SpeculationSummary};
 use espalier_speculation::{PolicySpec, RoundRecord, Statistics};
 
-/// Counts and times of all rounds of a request.
-#[derive(Debug, Default)]
+/// Counts and times of rounds.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
-    statistics: Statistics,
-    draft: Duration,
-    verify: Duration,
-    wait: Duration,
+    pub(crate) statistics: Statistics,
+    pub(crate) draft: Duration,
+    pub(crate) verify: Duration,
+    pub(crate) wait: Duration,
 }
 
 impl Tally {
+    /// One more round.
     pub(crate) fn add(&mut self, report: &RoundReport) {
         let cost = &report.cost;
         self.statistics.add(&RoundRecord {

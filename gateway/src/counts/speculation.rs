@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use espalier_metrics::Snapshot;
 use espalier_metrics::catalogue::{
@@ -10,8 +9,10 @@ use espalier_metrics::catalogue::{
     TOKENS_COMMITTED,
 };
 use espalier_proto::RoundReport;
-use espalier_speculation::{AcceptanceWatch, RoundRecord, Statistics, WatchEvent};
+use espalier_speculation::{AcceptanceWatch, WatchEvent};
 use parking_lot::Mutex;
+
+use crate::tally::Tally;
 
 /// The most pairs of a target and a drafter that are counted apart; further ones are counted as one without names.
 const PAIRS_MAX: usize = 1024;
@@ -40,11 +41,8 @@ pub(super) struct OfPair {
 /// What the rounds of a pair come to.
 #[derive(Debug, Clone, Default)]
 struct Sums {
-    statistics: Statistics,
+    tally: Tally,
     trees: u64,
-    draft: Duration,
-    verify: Duration,
-    wait: Duration,
     watch: AcceptanceWatch,
 }
 
@@ -73,19 +71,9 @@ impl OfPair {
 
     /// One more round.
     pub(super) fn add(&self, report: &RoundReport) {
-        let cost = &report.cost;
         let mut sums = self.sums.lock();
-        sums.statistics.add(&RoundRecord {
-            drafted: cost.drafted,
-            verified: cost.verified,
-            depth: cost.depth,
-            accepted: report.accepted,
-            committed: report.tokens.len(),
-        });
-        sums.draft += cost.draft;
-        sums.verify += cost.verify;
-        sums.wait += cost.wait;
-        if cost.verified == 0 {
+        sums.tally.add(report);
+        if report.cost.verified == 0 {
             return;
         }
         sums.trees += 1;
@@ -111,20 +99,20 @@ impl OfPair {
     }
 
     fn tell(&self, to: &mut Snapshot) {
-        let sums = self.sums.lock().clone();
+        let Sums { tally, trees, watch } = self.sums.lock().clone();
         let Pair { target, drafter } = &self.pair;
         let labels = [target.as_str(), drafter.as_str()];
-        let (counts, rounds) = (sums.statistics.sums(), sums.statistics.rounds());
-        to.tell(&DRAFTS, &labels, sums.trees);
+        let (counts, rounds) = (tally.statistics.sums(), tally.statistics.rounds());
+        to.tell(&DRAFTS, &labels, trees);
         to.tell(&DRAFT_TOKENS, &labels, counts.verified);
         to.tell(&ACCEPTED_TOKENS, &labels, counts.accepted);
         to.tell(&ROUNDS, &labels, rounds);
         to.tell(&TOKENS_COMMITTED, &labels, counts.committed);
-        to.tell(&ACCEPTANCE_COLLAPSED, &labels, sums.watch.has_collapsed());
-        for (position, accepted) in sums.statistics.accepted_by_depth().iter().take(POSITIONS_MAX).enumerate() {
+        to.tell(&ACCEPTANCE_COLLAPSED, &labels, watch.has_collapsed());
+        for (position, accepted) in tally.statistics.accepted_by_depth().iter().take(POSITIONS_MAX).enumerate() {
             to.tell(&ACCEPTED_TOKENS_PER_POSITION, &[target, drafter, &position.to_string()], *accepted);
         }
-        for (part, time) in [("draft", sums.draft), ("verify", sums.verify), ("wait", sums.wait)] {
+        for (part, time) in [("draft", tally.draft), ("verify", tally.verify), ("wait", tally.wait)] {
             to.tell(&ROUND_TIME, &[target, drafter, part], time.as_secs_f64());
         }
     }
