@@ -80,9 +80,12 @@ fn only(mut scenario: Scenario, names: &[String]) -> Result<Scenario, CliError> 
     }
     if !names.is_empty() {
         scenario.targets.retain(|target| names.contains(&target.name));
-        for pool in &mut scenario.drafters {
+        // A pool that is left with no target it serves is left out: without names it would serve all.
+        scenario.drafters.retain_mut(|pool| {
+            let serves_all = pool.serves.is_empty();
             pool.serves.retain(|name| names.contains(name));
-        }
+            serves_all || !pool.serves.is_empty()
+        });
     }
     scenario.check()?;
     Ok(scenario)
@@ -103,6 +106,10 @@ mod tests {
         let one = only(scenario.clone(), std::slice::from_ref(&first)).unwrap();
         assert_eq!(one.targets.iter().map(|target| &target.name).collect::<Vec<_>>(), [&first]);
         assert_eq!(only(scenario.clone(), &[]).unwrap(), scenario);
+        let (mut others, second) = (scenario.clone(), scenario.targets[1].name.clone());
+        others.drafters.iter_mut().for_each(|pool| pool.serves = vec![second.clone()]);
+        assert!(only(others.clone(), std::slice::from_ref(&first)).unwrap().drafters.is_empty(), "none serves it");
+        assert_eq!(only(others.clone(), &[second]).unwrap().drafters, others.drafters);
         let unknown = only(scenario, &["huge".to_owned()]).unwrap_err();
         assert_eq!(unknown.to_string(), "the scenario has no target `huge`");
     }

@@ -122,7 +122,7 @@ pub struct Pool {
     /// Sequences that each takes at once.
     #[serde(default = "slots")]
     pub slots: usize,
-    /// The targets that it drafts for, by name or `name-0`; all if absent.
+    /// The targets that it drafts for, by name; all if absent.
     #[serde(default)]
     pub serves: Vec<String>,
     /// Whether there are so many of them for each copy of a target, which serve that copy alone.
