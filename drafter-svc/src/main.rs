@@ -38,7 +38,8 @@ async fn run(args: &Args, config: Config) -> Result<(), Box<dyn std::error::Erro
     let load = move || Drafter::load(&config, &Team::new(config.threads.get()));
     let drafter = tokio::task::spawn_blocking(load).await??;
     ready(format_args!("drafter {} on {}", drafter.card().name, bound.url()));
-    serve(drafter, bound, shutdown).await?;
+    let served = serve(drafter, bound, shutdown).await;
+    // Of a service that has failed, too: its last spans say the most.
     telemetry.end().await;
-    Ok(())
+    Ok(served?)
 }

@@ -36,7 +36,8 @@ async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
         bind(args.listen).await?.watched_as(watched).with_drain(args.drain.drain()).with_tls(args.locks.door()?);
     let gateway = Gateway::start(config).await;
     ready(format_args!("gateway for {} targets on {}", gateway.targets().len(), bound.url()));
-    serve(gateway, bound, stop).await?;
+    let served = serve(gateway, bound, stop).await;
+    // Of a service that has failed, too: its last spans say the most.
     telemetry.end().await;
-    Ok(())
+    Ok(served?)
 }

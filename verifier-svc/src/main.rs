@@ -41,7 +41,8 @@ async fn run(args: &Args, config: Config) -> Result<(), Box<dyn Error>> {
     let target =
         tokio::task::spawn_blocking(move || Target::load(&config, &Team::new(config.threads()), |_, _| {})).await??;
     ready(format_args!("verifier of {} on {}", target.card().name, bound.url()));
-    serve(target, bound, stop).await?;
+    let served = serve(target, bound, stop).await;
+    // Of a service that has failed, too: its last spans say the most.
     telemetry.end().await;
-    Ok(())
+    Ok(served?)
 }
