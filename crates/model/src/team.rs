@@ -4,12 +4,13 @@
 //! then takes processors away in the middle of regions that all others wait for, for milliseconds at a time. So a team
 //! computes for one pass at a time, and between layers a long pass lets those that wait go first.
 
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use parking_lot::{FairMutex, FairMutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::pool::Pool;
 
@@ -19,17 +20,22 @@ const SLICE: Duration = Duration::from_micros(300);
 /// Threads that compute for one forward pass at a time. A clone is the same team.
 #[derive(Clone)]
 pub struct Team {
-    pool: Arc<FairMutex<Pool>>,
+    shared: Arc<Shared>,
     threads: usize,
-    /// Passes that have it or wait for it.
-    passes: Arc<AtomicUsize>,
+}
+
+struct Shared {
+    line: Line,
+    /// Of whoever is first in the line.
+    pool: Mutex<Pool>,
 }
 
 impl Team {
     /// A team of so many threads (at least one), of which one is the caller's whose pass it is.
     pub fn new(threads: usize) -> Self {
         let pool = Pool::new(threads);
-        Self { threads: pool.threads(), pool: Arc::new(FairMutex::new(pool)), passes: Arc::default() }
+        let threads = pool.threads();
+        Self { shared: Arc::new(Shared { line: Line::default(), pool: Mutex::new(pool) }), threads }
     }
 
     /// Threads of the team.
@@ -39,59 +45,97 @@ impl Team {
 
     /// Whether it computes for a pass, or is about to.
     pub(crate) fn is_busy(&self) -> bool {
-        self.passes.load(Ordering::Relaxed) > 0
+        self.shared.line.len() > 0
     }
 
-    /// Waits until the team is free, and has it until the turn is dropped. `waited` becomes the time that others had it
-    /// meanwhile.
+    /// Waits until all that asked before have had it, and has it until the turn is dropped. `waited` becomes the time that
+    /// others had it meanwhile.
     pub(crate) fn turn<'a>(&'a self, waited: &'a mut Duration) -> Turn<'a> {
-        let counted = Counted::new(&self.passes);
-        *waited = Duration::ZERO;
-        let pool = self.pool.try_lock().unwrap_or_else(|| {
-            let asked = Instant::now();
-            let pool = self.pool.lock();
-            *waited = asked.elapsed();
-            pool
-        });
-        Turn { pool, begun: Instant::now(), waited, counted }
+        let asked = Instant::now();
+        let (place, was_first) = self.shared.line.join();
+        let pool = self.shared.pool.lock();
+        let begun = Instant::now();
+        *waited = if was_first { Duration::ZERO } else { begun - asked };
+        Turn { pool, begun, waited, place }
     }
 }
 
-/// A pass that is counted as long as this lives.
-struct Counted<'a>(&'a AtomicUsize);
+/// Threads that want the team, in the order in which they asked: the first has it.
+///
+/// A lock that is free for whoever comes next will not do. Whoever had the team last is awake, and would take it again for
+/// its next pass before the one that waits has woken up, over and over.
+#[derive(Default)]
+struct Line(Mutex<VecDeque<Thread>>);
 
-impl<'a> Counted<'a> {
-    fn new(passes: &'a AtomicUsize) -> Self {
-        passes.fetch_add(1, Ordering::Relaxed);
-        Self(passes)
+impl Line {
+    fn len(&self) -> usize {
+        self.0.lock().len()
     }
 
-    /// Whether others are counted besides.
-    fn others(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 1
+    /// Waits behind all others until it is first; whether it was so at once.
+    fn join(&self) -> (Place<'_>, bool) {
+        let mut line = self.0.lock();
+        line.push_back(thread::current());
+        let was_first = line.len() == 1;
+        drop(line);
+        self.until_first();
+        (Place(self), was_first)
+    }
+
+    /// Lets all others go first, and waits until it is first again.
+    fn rejoin(&self) {
+        self.pass_on(|line| line.rotate_left(1));
+        self.until_first();
+    }
+
+    fn leave(&self) {
+        self.pass_on(|line| drop(line.pop_front()));
+    }
+
+    /// Makes another the first, and wakes it.
+    fn pass_on(&self, make: impl FnOnce(&mut VecDeque<Thread>)) {
+        let mut line = self.0.lock();
+        make(&mut line);
+        let next = line.front().cloned();
+        drop(line);
+        if let Some(next) = next {
+            next.unpark();
+        }
+    }
+
+    fn until_first(&self) {
+        let me = thread::current().id();
+        while self.0.lock().front().is_some_and(|first| first.id() != me) {
+            thread::park();
+        }
     }
 }
 
-impl Drop for Counted<'_> {
+/// The first place of a line; the next thread's when it is dropped.
+struct Place<'a>(&'a Line);
+
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.leave();
     }
 }
 
 /// A team at the disposal of one pass.
 pub(crate) struct Turn<'a> {
-    pool: FairMutexGuard<'a, Pool>,
+    // Let go before the place is: whoever is next finds it free.
+    pool: MutexGuard<'a, Pool>,
     begun: Instant,
     waited: &'a mut Duration,
-    counted: Counted<'a>,
+    place: Place<'a>,
 }
 
 impl Turn<'_> {
     /// Lets another pass go first if one waits and this one has computed for a while.
     pub(crate) fn give_way(&mut self) {
-        if self.counted.others() && self.begun.elapsed() >= SLICE {
+        if self.begun.elapsed() >= SLICE && self.place.0.len() > 1 {
             let gave = Instant::now();
-            FairMutexGuard::bump(&mut self.pool);
+            let line = self.place.0;
+            MutexGuard::unlocked(&mut self.pool, || line.rejoin());
             self.begun = Instant::now();
             *self.waited += self.begun - gave;
         }
@@ -116,7 +160,7 @@ impl DerefMut for Turn<'_> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::thread;
 
     use super::*;
@@ -147,6 +191,30 @@ mod tests {
             done.store(true, Ordering::Relaxed);
         });
         assert!(!team.is_busy());
+    }
+
+    #[test]
+    fn whoever_waits_goes_before_the_one_that_had_it() {
+        let (team, order) = (Team::new(1), Mutex::new(Vec::new()));
+        let pass = |who: char| {
+            let mut waited = Duration::ZERO;
+            let _turn = team.turn(&mut waited);
+            order.lock().push(who);
+        };
+        thread::scope(|scope| {
+            let mut waited = Duration::ZERO;
+            let first = team.turn(&mut waited);
+            for (others, who) in ['a', 'b'].into_iter().enumerate() {
+                scope.spawn(move || pass(who));
+                while team.shared.line.len() < others + 2 {
+                    thread::yield_now();
+                }
+            }
+            drop(first);
+            // The others may still sleep; they come first all the same.
+            pass('c');
+        });
+        assert_eq!(*order.lock(), ['a', 'b', 'c']);
     }
 
     #[test]
