@@ -1,6 +1,7 @@
 //! `espalier bench kernels`: one forward pass over several tokens, next to what the machine allows at best.
 
 mod pass;
+mod reading;
 mod shapes;
 mod subject;
 mod together;
@@ -14,6 +15,7 @@ use espalier_model::{Arithmetic, Decoder, ModelError, Workspace};
 use serde::Serialize;
 
 use self::pass::{CONTEXT, Turns, cache, pass, tree};
+use self::reading::Reading;
 use self::shapes::{Shape, Sizes};
 use self::subject::{Subject, Way};
 use self::together::Together;
@@ -78,6 +80,8 @@ struct Measured {
     passes: Vec<PassTime>,
     /// Several sequences in one pass.
     together: Vec<Together>,
+    /// A prompt.
+    reading: Reading,
 }
 
 /// Passes over one number of rows.
@@ -178,9 +182,10 @@ fn measure(
     let bandwidths = decoders.iter().map(bandwidth).collect::<Result<Vec<f64>, _>>()?;
     let times = times_ms(&decoders, work)?;
     let together = together::measure(&decoders, work, subject.is_random())?;
+    let readings = reading::measure(&decoders, work)?;
     let mut measured = Vec::with_capacity(ways.len());
-    for ((((way, decoder), bandwidth), times), together) in
-        ways.iter().zip(&decoders).zip(bandwidths).zip(times).zip(together)
+    for (((((way, decoder), bandwidth), times), together), reading) in
+        ways.iter().zip(&decoders).zip(bandwidths).zip(times).zip(together).zip(readings)
     {
         let floors = Floors::new(decoder, bandwidth, machine.peak_flops);
         let one_row_ms = median_ms(&times[0]);
@@ -193,6 +198,7 @@ fn measure(
             bandwidth,
             passes: ROWS.iter().zip(&times).map(|(&rows, times)| floors.pass(rows, times, one_row_ms)).collect(),
             together,
+            reading,
         });
     }
     Ok(measured)
@@ -256,6 +262,8 @@ fn print(measured: &Measured, json: bool) {
     );
     anstream::println!("{}", passes_table(&measured.passes));
     anstream::println!("several sequences in one pass:\n{}", together_table(&measured.together));
+    let Reading { tokens, ms, tokens_per_second, .. } = &measured.reading;
+    anstream::println!("a prompt of {tokens} tokens is read in {ms:.2} ms: {tokens_per_second:.0} tokens/s");
 }
 
 fn passes_table(passes: &[PassTime]) -> comfy_table::Table {

@@ -14,6 +14,8 @@ pub struct Calibration {
     pub weights: String,
     /// Rows and milliseconds, with nothing behind them.
     pub curve: Vec<(usize, f64)>,
+    /// Microseconds for each token of a prompt.
+    pub prompt_us: f64,
     /// Microseconds for each token that a sequence has behind it.
     pub context_us: f64,
     /// Its layers.
@@ -27,6 +29,13 @@ struct Line {
     shape: Shape,
     passes: Vec<Pass>,
     together: Vec<Together>,
+    reading: Reading,
+}
+
+#[derive(Deserialize)]
+struct Reading {
+    tokens: f64,
+    ms: f64,
 }
 
 #[derive(Deserialize)]
@@ -70,11 +79,15 @@ impl Calibration {
         prices.sort_unstable_by(f64::total_cmp);
         let price = prices.get(prices.len() / 2).copied().unwrap_or(0.0);
         let least = line.passes.iter().map(|pass| pass.ms).fold(f64::INFINITY, f64::min) / 2.0;
-        let curve = line.passes.iter().map(|pass| (pass.rows, (pass.ms - price * CONTEXT).max(least)));
+        let curve: Vec<_> =
+            line.passes.iter().map(|pass| (pass.rows, (pass.ms - price * CONTEXT).max(least))).collect();
+        // The last token's row decides.
+        let decides = curve.first().map_or(0.0, |&(_, ms)| ms);
         Self {
             name: line.target,
             weights: line.weights,
-            curve: curve.collect(),
+            prompt_us: 1e3 * (line.reading.ms - decides).max(0.0) / (line.reading.tokens - 1.0).max(1.0),
+            curve,
             context_us: 1e3 * price,
             layers: line.shape.layers,
         }
@@ -95,13 +108,14 @@ mod tests {
         let (passes, together) = ([1, 2, 4, 8].map(pass), [2, 4, 8].map(together));
         let line = serde_json::json!({
             "target": "m", "weights": "as stored", "shape": {"layers": 12},
-            "passes": passes, "together": together,
+            "passes": passes, "together": together, "reading": {"tokens": 129, "ms": 1.1 + 12.8},
         });
         let lines = format!("{{\"threads\": 2}}\n{line}\n");
         let found = calibrations(&lines).unwrap();
         assert_eq!((found.len(), found[0].layers), (1, 12));
         assert!((found[0].context_us - 1.0).abs() < 1e-9);
         assert!((found[0].curve[0].1 - 1.1).abs() < 1e-9 && found[0].curve[0].0 == 1);
+        assert!((found[0].prompt_us - 100.0).abs() < 1e-9);
     }
 
     #[test]

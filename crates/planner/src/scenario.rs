@@ -62,6 +62,10 @@ pub struct Target {
     pub verifiers: usize,
     /// What a pass costs: rows and milliseconds.
     pub curve: Vec<(usize, f64)>,
+    /// What a pass takes longer for each token of a prompt that it reads, in microseconds; as the curve says if absent. It is
+    /// less than for a row of a tree, as the logits of the last alone are wanted.
+    #[serde(default)]
+    pub prompt_us: Option<f64>,
     /// What a pass takes longer for each token that a sequence of it has behind it, in microseconds: each has keys and values
     /// of its own to read.
     #[serde(default)]
@@ -227,6 +231,7 @@ impl Target {
         number("slots", self.slots, 65_536.0)?;
         number("tree_nodes", self.tree_nodes, espalier_speculation::MAX_TREE_NODES as f64)?;
         check_curve(&self.curve, field)?;
+        within(|| format!("{field}.prompt_us"), self.prompt_us.unwrap_or(0.0), 0.0..=1e6)?;
         within(|| format!("{field}.context_us"), self.context_us, 0.0..=1e4)?;
         within(|| format!("{field}.cold_ms"), self.cold_ms, 0.0..=1e4)?;
         within(|| format!("{field}.rate"), self.rate, 1e-6..=1e6)?;

@@ -56,7 +56,7 @@ pub(crate) enum Done<P, M> {
 }
 
 impl<P, M> Team<P, M> {
-    /// A team of so many threads on so many processors; waking the thread for messages takes `wake`.
+    /// A team of so many threads on so many processors; waking a thread, for messages or a pass that waited, takes `wake`.
     pub(crate) fn new(cores: usize, threads: usize, wake: Duration) -> Self {
         let beside = (cores.saturating_sub(1) as f64 / threads.max(1) as f64).clamp(0.05, 1.0);
         let (passes, messages) = (VecDeque::new(), VecDeque::new());
@@ -136,9 +136,12 @@ impl<P, M> Team<P, M> {
         None
     }
 
+    /// Has the first pass go on, whose thread was asleep.
     fn begin_turn(&mut self) {
+        let wake = self.wake.as_nanos() as f64;
         if let Some(first) = self.passes.front_mut() {
             first.turn = first.left;
+            first.left += wake;
         }
     }
 }
@@ -186,6 +189,14 @@ mod tests {
         team.compute('b', US(250), 5);
         // `a` computes for three layers, then `b` to its end: it is shorter than a slice.
         assert_eq!(run(&mut team), [(550, Done::Pass('b', US(300))), (1250, Done::Pass('a', US(250)))]);
+    }
+
+    #[test]
+    fn whose_turn_it_is_has_to_wake_up() {
+        let mut team = Team::new(2, 2, US(30));
+        team.compute('a', US(100), 1);
+        team.compute('b', US(100), 1);
+        assert_eq!(run(&mut team), [(100, Done::Pass('a', US(0))), (230, Done::Pass('b', US(100)))]);
     }
 
     #[test]

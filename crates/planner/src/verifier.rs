@@ -47,6 +47,8 @@ pub(crate) struct Verifier {
 pub(crate) struct PassCosts {
     /// By its rows.
     pub(crate) curve: Curve,
+    /// For each token of a prompt that it reads, in milliseconds; as for any row if absent.
+    pub(crate) prompt_ms: Option<f64>,
     /// For each token that a sequence of it has behind it, in milliseconds.
     pub(crate) context_ms: f64,
     /// What an engine does beside it, and for each sequence of it.
@@ -54,10 +56,23 @@ pub(crate) struct PassCosts {
 }
 
 impl PassCosts {
-    fn of(&self, rows: usize, sequences: usize, context: usize) -> Duration {
-        let ms = self.curve.at(rows) + self.context_ms * context as f64;
-        of_ms(ms) + self.beside[0] + self.beside[1] * sequences as u32
+    fn of(&self, pass: &PassRows) -> Duration {
+        let rows = match self.prompt_ms {
+            Some(ms) => self.curve.at((pass.rows - pass.prompt_rows).max(1)) + ms * pass.prompt_rows as f64,
+            None => self.curve.at(pass.rows),
+        };
+        of_ms(rows + self.context_ms * pass.context as f64) + self.beside[0] + self.beside[1] * pass.sequences as u32
     }
+}
+
+/// What a pass runs.
+struct PassRows {
+    rows: usize,
+    /// Tokens of prompts among them.
+    prompt_rows: usize,
+    sequences: usize,
+    /// Tokens that these have behind them.
+    context: usize,
 }
 
 #[derive(Debug)]
@@ -269,7 +284,7 @@ impl Verifier {
         self.counts.add(rows, trees, past_prompt);
         let load = PassLoad { rows, trees, open: self.held.len() };
         let context = plans.iter().filter_map(|plan| self.held.get(&plan.key)).map(|held| held.context).sum();
-        let work = self.costs.of(rows, plans.len(), context);
+        let work = self.costs.of(&PassRows { rows, prompt_rows, sequences: plans.len(), context });
         self.turn = Some(Turn { plans, begun: now, load, prompt_rows });
         self.gathers = None;
         Some(work)
@@ -338,7 +353,7 @@ mod tests {
 
     fn verifier() -> Verifier {
         let curve = Curve::through([(1, 1.0), (8, 1.0), (64, 8.0), (512, 64.0)]).unwrap();
-        Verifier::new(0, PassCosts { curve, context_ms: 0.0, beside: [Duration::ZERO; 2] }, 8)
+        Verifier::new(0, PassCosts { curve, prompt_ms: None, context_ms: 0.0, beside: [Duration::ZERO; 2] }, 8)
     }
 
     fn who(request: u32) -> Who {
@@ -357,6 +372,16 @@ mod tests {
         // The credit goes on, a token a pass.
         assert_eq!(verifier.begin_turn(of_ms(5.0)), Some(of_ms(1.0)));
         assert_eq!(verifier.end_turn(of_ms(6.0), Duration::ZERO).len(), 1);
+    }
+
+    #[test]
+    fn tokens_of_prompts_have_a_price_of_their_own() {
+        let mut verifier = verifier();
+        verifier.costs.prompt_ms = Some(0.05);
+        let key = verifier.open(who(3), 0, 40, Time::ZERO).unwrap();
+        verifier.submit(key, Submission::Credit(4), Time::ZERO);
+        // One row decides.
+        assert_eq!(verifier.begin_turn(Time::ZERO), Some(of_ms(1.0 + 40.0 * 0.05)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use espalier_model::{Asked, Decoder, KvCache, Logits, ModelError, Row, Segment, 
 pub(super) const CONTEXT: usize = 256;
 
 /// The text that they are.
-const TEXT: [u32; CONTEXT] = [7; CONTEXT];
+pub(super) const TEXT: [u32; CONTEXT] = [7; CONTEXT];
 
 /// Most turns of passes over each number of rows; medians count.
 const TURNS_MAX: usize = 41;

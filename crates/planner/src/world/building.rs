@@ -67,7 +67,12 @@ impl<'s> World<'s> {
             let first = self.verifiers.len();
             for replica in 0..entry.verifiers {
                 let beside = beside(&self.scenario.machine);
-                let costs = PassCosts { curve: curve(&entry.curve), context_ms: entry.context_us / 1e3, beside };
+                let costs = PassCosts {
+                    curve: curve(&entry.curve),
+                    prompt_ms: entry.prompt_us.map(|us| us / 1e3),
+                    context_ms: entry.context_us / 1e3,
+                    beside,
+                };
                 self.verifiers.push(Verifier::new(self.targets.len(), costs, entry.slots));
                 self.verifier_urls.push(format!("http://{name}-verifier-{replica}:50052"));
             }
