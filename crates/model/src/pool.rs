@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// How long a helper without work spins before it parks.
 const SPIN: Duration = Duration::from_micros(200);
 
+/// How long it spins without offering its processor to others: between regions of a pass it is needed at once.
+const GAP: Duration = Duration::from_micros(10);
+
 /// One region: `run(i)` for `i` in `0..tasks`.
 #[derive(Clone, Copy)]
 struct Region {
@@ -91,6 +94,9 @@ impl Shared {
                 idle_since = Instant::now();
             } else if idle_since.elapsed() < SPIN {
                 (0..32).for_each(|_| std::hint::spin_loop());
+                if idle_since.elapsed() > GAP {
+                    thread::yield_now();
+                }
             } else {
                 self.park(thread);
                 idle_since = Instant::now();

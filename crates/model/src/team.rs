@@ -49,14 +49,14 @@ impl Team {
     }
 
     /// Waits until all that asked before have had it, and has it until the turn is dropped. `waited` becomes the time that
-    /// others had it meanwhile.
+    /// others had it, or the processor of this thread, meanwhile.
     pub(crate) fn turn<'a>(&'a self, waited: &'a mut Duration) -> Turn<'a> {
         let asked = Instant::now();
-        let (place, was_first) = self.shared.line.join();
-        let pool = self.shared.pool.lock();
+        let was_first = self.shared.line.join();
         let begun = Instant::now();
         *waited = if was_first { Duration::ZERO } else { begun - asked };
-        Turn { pool, begun, waited, place }
+        let place = Place { line: &self.shared.line, waited };
+        Turn { pool: self.shared.pool.lock(), begun, place }
     }
 }
 
@@ -73,34 +73,28 @@ impl Line {
     }
 
     /// Waits behind all others until it is first; whether it was so at once.
-    fn join(&self) -> (Place<'_>, bool) {
+    fn join(&self) -> bool {
         let mut line = self.0.lock();
         line.push_back(thread::current());
         let was_first = line.len() == 1;
         drop(line);
         self.until_first();
-        (Place(self), was_first)
+        was_first
     }
 
     /// Lets all others go first, and waits until it is first again.
     fn rejoin(&self) {
-        self.pass_on(|line| line.rotate_left(1));
+        let mut line = self.0.lock();
+        line.rotate_left(1);
+        wake_first(line);
         self.until_first();
     }
 
-    fn leave(&self) {
-        self.pass_on(|line| drop(line.pop_front()));
-    }
-
-    /// Makes another the first, and wakes it.
-    fn pass_on(&self, make: impl FnOnce(&mut VecDeque<Thread>)) {
+    /// Goes; whether others wait.
+    fn leave(&self) -> bool {
         let mut line = self.0.lock();
-        make(&mut line);
-        let next = line.front().cloned();
-        drop(line);
-        if let Some(next) = next {
-            next.unpark();
-        }
+        line.pop_front();
+        wake_first(line)
     }
 
     fn until_first(&self) {
@@ -111,12 +105,34 @@ impl Line {
     }
 }
 
+/// Wakes the first of a line, if there is one.
+fn wake_first(line: MutexGuard<'_, VecDeque<Thread>>) -> bool {
+    let first = line.front().cloned();
+    drop(line);
+    first.inspect(Thread::unpark).is_some()
+}
+
 /// The first place of a line; the next thread's when it is dropped.
-struct Place<'a>(&'a Line);
+struct Place<'a> {
+    line: &'a Line,
+    waited: &'a mut Duration,
+}
+
+impl Place<'_> {
+    fn give_way(&mut self) {
+        let gave = Instant::now();
+        self.line.rejoin();
+        *self.waited += gave.elapsed();
+    }
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.leave();
+        let gave = Instant::now();
+        // Whoever is woken may be given this thread's processor, and keep it for milliseconds.
+        if self.line.leave() {
+            *self.waited += gave.elapsed();
+        }
     }
 }
 
@@ -125,19 +141,16 @@ pub(crate) struct Turn<'a> {
     // Let go before the place is: whoever is next finds it free.
     pool: MutexGuard<'a, Pool>,
     begun: Instant,
-    waited: &'a mut Duration,
     place: Place<'a>,
 }
 
 impl Turn<'_> {
     /// Lets another pass go first if one waits and this one has computed for a while.
     pub(crate) fn give_way(&mut self) {
-        if self.begun.elapsed() >= SLICE && self.place.0.len() > 1 {
-            let gave = Instant::now();
-            let line = self.place.0;
-            MutexGuard::unlocked(&mut self.pool, || line.rejoin());
+        if self.begun.elapsed() >= SLICE && self.place.line.len() > 1 {
+            let place = &mut self.place;
+            MutexGuard::unlocked(&mut self.pool, || place.give_way());
             self.begun = Instant::now();
-            *self.waited += self.begun - gave;
         }
     }
 }

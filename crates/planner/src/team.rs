@@ -1,8 +1,10 @@
 //! The processors of one process: a team of threads for one pass at a time, and a thread that handles messages.
 //!
 //! A pass that others wait for gives way between layers once it has computed for a slice, as `espalier_model::Team` has it:
-//! whoever waits longest is next. A message that comes is handled at once, as a thread that slept goes first; the team goes
-//! on with what processors are left. So handling is paid for by passes.
+//! whoever waits longest is next. A thread that slept goes first: a message that comes is handled at once, and the team goes
+//! on with what processors are left, so handling is paid for by passes. And who ends a pass while others wait wakes the next
+//! of them, which is given its processor: it has it back, and sees to what its pass found, at a tick of the system's clock,
+//! or when a processor has nothing to do.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,8 +23,11 @@ pub(crate) struct Team<P, M> {
     /// The share of its pace that a pass has while a message is handled.
     beside: f64,
     wake: Duration,
+    tick: Duration,
     /// The first has the team.
     passes: VecDeque<Pass<P>>,
+    /// Passes that have ended, whose threads have no processor, and by when they have one.
+    ended: VecDeque<(Time, Done<P, M>)>,
     messages: VecDeque<Handling<M>>,
     now: Time,
 }
@@ -57,10 +62,10 @@ pub(crate) enum Done<P, M> {
 
 impl<P, M> Team<P, M> {
     /// A team of so many threads on so many processors; waking a thread, for messages or a pass that waited, takes `wake`.
-    pub(crate) fn new(cores: usize, threads: usize, wake: Duration) -> Self {
+    pub(crate) fn new(cores: usize, threads: usize, wake: Duration, tick: Duration) -> Self {
         let beside = (cores.saturating_sub(1) as f64 / threads.max(1) as f64).clamp(0.05, 1.0);
-        let (passes, messages) = (VecDeque::new(), VecDeque::new());
-        Self { beside, wake, passes, messages, now: Time::ZERO }
+        let (passes, ended, messages) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        Self { beside, wake, tick, passes, ended, messages, now: Time::ZERO }
     }
 
     /// Whether a pass computes.
@@ -101,7 +106,7 @@ impl<P, M> Team<P, M> {
         if let Some(handling) = self.messages.front_mut() {
             handling.left -= went_ns;
         }
-        let pass = self.end_pass();
+        let pass = self.end_pass().or_else(|| self.go_on());
         let message = self.messages.pop_front_if(|handling| handling.left < NOTHING);
         let message = message.map(|handling| Done::Message(handling.message));
         pass.into_iter().chain(message).collect()
@@ -112,24 +117,45 @@ impl<P, M> Team<P, M> {
         let pace = self.pace();
         let pass = self.passes.front().map(|pass| pass.until(self.passes.len() > 1) / pace);
         let message = self.messages.front().map(|handling| handling.left);
-        let next = pass.into_iter().chain(message).min_by(f64::total_cmp)?;
-        Some(self.now + Duration::from_nanos(next.max(0.0).ceil() as u64))
+        let next = pass.into_iter().chain(message).min_by(f64::total_cmp);
+        let next = next.map(|next| self.now + Duration::from_nanos(next.max(0.0).ceil() as u64));
+        next.into_iter().chain(self.goes_on()).min()
+    }
+
+    /// When the first of those that have ended has a processor.
+    fn goes_on(&self) -> Option<Time> {
+        let &(by, _) = self.ended.front()?;
+        Some(if self.passes.is_empty() { self.now } else { by })
+    }
+
+    fn go_on(&mut self) -> Option<Done<P, M>> {
+        self.goes_on().filter(|&at| at <= self.now)?;
+        self.ended.pop_front().map(|(_, done)| done)
+    }
+
+    /// The next tick.
+    fn tick(&self) -> Time {
+        let tick = self.tick.as_nanos().max(1);
+        Duration::from_nanos(((self.now.as_nanos() / tick + 1) * tick) as u64)
     }
 
     fn pace(&self) -> f64 {
         if self.messages.is_empty() { 1.0 } else { self.beside }
     }
 
-    /// Ends the first pass if it is done, or has it give way if others wait.
+    /// Ends the first pass if it is done, or has it give way if others wait. Who ends one while nobody waits goes on at once.
     fn end_pass(&mut self) -> Option<Done<P, M>> {
         let waits = self.passes.len() > 1;
         let first = self.passes.front()?;
         if first.left < NOTHING {
             let Pass { whose, had, asked, .. } = self.passes.pop_front()?;
+            let done = Done::Pass(whose, (self.now - asked).saturating_sub(had));
+            if !waits {
+                return Some(done);
+            }
+            self.ended.push_back((self.tick(), done));
             self.begin_turn();
-            return Some(Done::Pass(whose, (self.now - asked).saturating_sub(had)));
-        }
-        if first.until(waits) < NOTHING {
+        } else if first.until(waits) < NOTHING {
             self.passes.rotate_left(1);
             self.begin_turn();
         }
@@ -165,6 +191,7 @@ mod tests {
     use super::*;
 
     const US: fn(u64) -> Duration = Duration::from_micros;
+    const TICK: Duration = Duration::from_millis(4);
 
     /// What is done by when, in microseconds, and what had waited for how long.
     fn run(team: &mut Team<char, u8>) -> Vec<(u128, Done<char, u8>)> {
@@ -177,14 +204,14 @@ mod tests {
 
     #[test]
     fn a_pass_alone_takes_its_time() {
-        let mut team = Team::new(2, 2, US(5));
+        let mut team = Team::new(2, 2, US(5), TICK);
         team.compute('a', US(1000), 10);
         assert_eq!(run(&mut team), [(1000, Done::Pass('a', US(0)))]);
     }
 
     #[test]
     fn passes_give_way_to_each_other_between_layers_after_a_slice() {
-        let mut team = Team::new(2, 2, US(0));
+        let mut team = Team::new(2, 2, US(0), TICK);
         team.compute('a', US(1000), 10);
         team.compute('b', US(250), 5);
         // `a` computes for three layers, then `b` to its end: it is shorter than a slice.
@@ -193,15 +220,38 @@ mod tests {
 
     #[test]
     fn whose_turn_it_is_has_to_wake_up() {
-        let mut team = Team::new(2, 2, US(30));
+        let mut team = Team::new(2, 2, US(30), TICK);
         team.compute('a', US(100), 1);
         team.compute('b', US(100), 1);
-        assert_eq!(run(&mut team), [(100, Done::Pass('a', US(0))), (230, Done::Pass('b', US(100)))]);
+        // Then both have a processor: `b` keeps the one that it was given, `a` has it after.
+        assert_eq!(run(&mut team), [(230, Done::Pass('b', US(100))), (230, Done::Pass('a', US(0)))]);
+    }
+
+    #[test]
+    fn who_ends_a_pass_while_others_wait_goes_on_at_a_tick() {
+        let mut team: Team<char, u8> = Team::new(2, 2, US(0), TICK);
+        team.compute('a', US(500), 1);
+        team.compute('b', US(1000), 1);
+        let mut found = Vec::new();
+        while let Some(next) = team.next() {
+            for done in team.advance(next) {
+                found.push((next.as_micros(), done));
+                // `b` has one pass after the other.
+                if found.len() < 5 && matches!(found.last(), Some((_, Done::Pass('b', _)))) {
+                    team.compute('b', US(1000), 1);
+                }
+            }
+        }
+        let ended: Vec<(u128, char)> = found
+            .into_iter()
+            .filter_map(|(at, done)| if let Done::Pass(whose, _) = done { Some((at, whose)) } else { None })
+            .collect();
+        assert_eq!(ended, [(1500, 'b'), (2500, 'b'), (3500, 'b'), (4000, 'a'), (4500, 'b'), (5500, 'b')]);
     }
 
     #[test]
     fn passes_of_few_layers_give_way_late() {
-        let mut team = Team::new(2, 2, US(0));
+        let mut team = Team::new(2, 2, US(0), TICK);
         team.compute('a', US(1000), 2);
         team.compute('b', US(600), 1);
         assert_eq!(run(&mut team), [(1100, Done::Pass('b', US(500))), (1600, Done::Pass('a', US(600)))]);
@@ -209,7 +259,7 @@ mod tests {
 
     #[test]
     fn messages_are_paid_for_by_passes() {
-        let mut team = Team::new(2, 2, US(10));
+        let mut team = Team::new(2, 2, US(10), TICK);
         team.compute('a', US(1000), 1);
         team.handle(1, US(90));
         team.handle(2, US(100));
@@ -220,7 +270,7 @@ mod tests {
 
     #[test]
     fn with_a_processor_of_their_own_messages_cost_passes_nothing() {
-        let mut team = Team::new(3, 2, US(0));
+        let mut team = Team::new(3, 2, US(0), TICK);
         team.compute('a', US(1000), 1);
         team.handle(1, US(100));
         assert_eq!(run(&mut team).last(), Some(&(1000, Done::Pass('a', US(0)))));

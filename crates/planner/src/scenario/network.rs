@@ -79,6 +79,8 @@ pub struct Shared {
     pub message_us: f64,
     /// What waking the thread takes when a message comes and it has none to handle.
     pub wake_us: f64,
+    /// The tick of the system's clock, at which threads that were put aside are given a processor again.
+    pub tick_us: f64,
     /// What a gateway does before a request has a sequence: reading, rendering, tokenizing.
     pub intake_us: f64,
     /// What an engine does besides each pass.
@@ -94,6 +96,7 @@ impl Default for Shared {
             threads: 2,
             message_us: 20.0,
             wake_us: 20.0,
+            tick_us: 4000.0,
             intake_us: 500.0,
             turn_us: 10.0,
             sequence_us: 2.0,
@@ -152,6 +155,7 @@ impl Machine {
                 within(|| "machine.shared.threads".to_owned(), shared.threads as f64, 1.0..=4096.0)?;
                 us("shared", "message_us", shared.message_us)?;
                 us("shared", "wake_us", shared.wake_us)?;
+                within(|| "machine.shared.tick_us".to_owned(), shared.tick_us, 1.0..=1e6)?;
                 us("shared", "intake_us", shared.intake_us)?;
                 us("shared", "turn_us", shared.turn_us)?;
                 us("shared", "sequence_us", shared.sequence_us)

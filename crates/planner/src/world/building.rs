@@ -149,7 +149,7 @@ fn devices(machine: &Machine) -> Devices {
     match machine {
         Machine::Own(own) => Devices::Own { message: us(own.message_us), intake: us(own.intake_us) },
         Machine::Shared(shared) => Devices::Shared(Box::new(SharedDevices {
-            team: Team::new(shared.cores, shared.threads, us(shared.wake_us)),
+            team: Team::new(shared.cores, shared.threads, us(shared.wake_us), us(shared.tick_us)),
             message: us(shared.message_us),
             intake: us(shared.intake_us),
             warm_verifier: None,
