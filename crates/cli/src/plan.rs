@@ -1,6 +1,7 @@
 //! `espalier plan`: how many drafters and verifiers a load needs.
 
 mod calibrate;
+mod costs;
 mod planned;
 mod reading;
 mod tables;

@@ -1,16 +1,19 @@
 //! Holds the simulation against what `espalier bench load --json` measured: `compare SCENARIO.json FOUND.jsonl…`.
 //!
 //! The scenario says what the machine's passes cost; the load, and who drafts under which policy, is taken from each line.
-//! Of lines that measured the same the median is compared.
+//! Of lines that measured the same the median is compared, with that of some simulations: a p95 of few requests varies.
 
 use std::collections::BTreeMap;
 
-use espalier_planner::{Closed, Load, Report, Scenario, simulate};
+use espalier_planner::{Closed, Load, Report, Scenario, ScenarioError, simulate};
 use serde::Deserialize;
 
 /// Requests of a turn for each client, and at the least, as `bench load` has them.
 const WAVES: usize = 6;
 const REQUESTS_MIN: usize = 32;
+
+/// Simulations of a level.
+const SEEDS: u64 = 15;
 
 /// A line of `bench load`.
 #[derive(Debug, Clone, Deserialize)]
@@ -54,8 +57,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     println!("|---:|---|---|---:|---:|---:|---:|---:|---:|---:|");
     for ((clients, arm, policy), found) in &levels {
-        let report = simulate(&at(&scenario, *clients, arm, policy), 1, tokio::time::Instant::now())?;
-        show(*clients, arm, policy, found.len(), measured(found), simulated(&report));
+        let scenario = at(&scenario, *clients, arm, policy);
+        let reports = (0..SEEDS).map(|seed| simulate(&scenario, seed, tokio::time::Instant::now()));
+        let reports = reports.map(|report| Ok(simulated(&report?))).collect::<Result<Vec<_>, ScenarioError>>()?;
+        show(*clients, arm, policy, found.len(), medians(found.iter().map(measured)), medians(reports.into_iter()));
     }
     Ok(())
 }
@@ -82,12 +87,18 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn measured(found: &[Found]) -> Figures {
+fn medians(all: impl Iterator<Item = Figures>) -> Figures {
+    let all: Vec<Figures> = all.collect();
+    let of = |figure: fn(&Figures) -> f64| median(all.iter().map(figure));
+    Figures { pace: of(|one| one.pace), tau: of(|one| one.tau), first: of(|one| one.first), token: of(|one| one.token) }
+}
+
+fn measured(found: &Found) -> Figures {
     Figures {
-        pace: median(found.iter().map(|one| one.tokens as f64 / one.seconds)),
-        tau: median(found.iter().map(|one| one.tau)),
-        first: median(found.iter().map(|one| one.first_token_ms.p95)),
-        token: median(found.iter().map(|one| one.token_ms.p95)),
+        pace: found.tokens as f64 / found.seconds,
+        tau: found.tau,
+        first: found.first_token_ms.p95,
+        token: found.token_ms.p95,
     }
 }
 

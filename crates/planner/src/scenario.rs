@@ -70,8 +70,8 @@ pub struct Target {
     /// of its own to read.
     #[serde(default)]
     pub context_us: f64,
-    /// What a pass takes longer where processors are shared and the pass before it was another target's, whose weights have
-    /// taken its own ones' place in the caches, in milliseconds.
+    /// What the first passes take longer, all in all, where processors are shared and those before were another target's,
+    /// whose weights have taken its own ones' place in the caches, in milliseconds.
     #[serde(default)]
     pub cold_ms: f64,
     /// Its layers, between which a pass gives way where processors are shared.

@@ -3,8 +3,8 @@
 //! A pass that others wait for gives way between layers once it has computed for a slice, as `espalier_model::Team` has it:
 //! whoever waits longest is next. A thread that slept goes first: a message that comes is handled at once, and the team goes
 //! on with what processors are left, so handling is paid for by passes. And who ends a pass while others wait wakes the next
-//! of them, which is given its processor: it has it back, and sees to what its pass found, at a tick of the system's clock,
-//! or when a processor has nothing to do.
+//! of them, which is given the waker's processor if it has computed less. Then the waker sees to what its pass found when it
+//! has a processor again: at a tick of the system's clock, or when nobody computes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,13 +17,24 @@ const SLICE: Duration = Duration::from_micros(300);
 /// Work is in nanoseconds of the team with nothing beside it; less than this is none.
 const NOTHING: f64 = 0.5;
 
+/// What a team computes on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Processors {
+    pub(crate) cores: usize,
+    /// Of the team.
+    pub(crate) threads: usize,
+    /// What waking a thread takes, for messages or a pass that waited.
+    pub(crate) wake: Duration,
+    /// Of the system's clock.
+    pub(crate) tick: Duration,
+}
+
 /// Processors, and what they have to do: passes of `P`, and messages of `M`.
 #[derive(Debug)]
 pub(crate) struct Team<P, M> {
-    /// The share of its pace that a pass has while a message is handled.
-    beside: f64,
-    wake: Duration,
-    tick: Duration,
+    processors: Processors,
+    /// How long each has computed; whoever comes after a pause is at most a tick behind the others.
+    computed: Vec<(P, Duration)>,
     /// The first has the team.
     passes: VecDeque<Pass<P>>,
     /// Passes that have ended, whose threads have no processor, and by when they have one.
@@ -60,12 +71,18 @@ pub(crate) enum Done<P, M> {
     Message(M),
 }
 
-impl<P, M> Team<P, M> {
-    /// A team of so many threads on so many processors; waking a thread, for messages or a pass that waited, takes `wake`.
-    pub(crate) fn new(cores: usize, threads: usize, wake: Duration, tick: Duration) -> Self {
-        let beside = (cores.saturating_sub(1) as f64 / threads.max(1) as f64).clamp(0.05, 1.0);
+impl Processors {
+    /// The share of its pace that a pass has while a message is handled.
+    fn beside(self) -> f64 {
+        (self.cores.saturating_sub(1) as f64 / self.threads.max(1) as f64).clamp(0.05, 1.0)
+    }
+}
+
+impl<P: Copy + Eq, M> Team<P, M> {
+    /// A team that computes on these.
+    pub(crate) fn new(processors: Processors) -> Self {
         let (passes, ended, messages) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Self { beside, wake, tick, passes, ended, messages, now: Time::ZERO }
+        Self { processors, computed: Vec::new(), passes, ended, messages, now: Time::ZERO }
     }
 
     /// Whether a pass computes.
@@ -75,6 +92,7 @@ impl<P, M> Team<P, M> {
 
     /// A pass of so much work over so many layers wants the team. [`Self::advance`] came before.
     pub(crate) fn compute(&mut self, whose: P, work: Duration, layers: usize) {
+        self.enter(whose);
         let work = (work.as_nanos() as f64).max(1.0);
         let layer = work / layers.max(1) as f64;
         self.passes.push_back(Pass {
@@ -90,7 +108,7 @@ impl<P, M> Team<P, M> {
 
     /// A message is to be handled. [`Self::advance`] came before.
     pub(crate) fn handle(&mut self, message: M, takes: Duration) {
-        let woken = if self.messages.is_empty() { self.wake } else { Duration::ZERO };
+        let woken = if self.messages.is_empty() { self.processors.wake } else { Duration::ZERO };
         self.messages.push_back(Handling { message, left: (takes + woken).as_nanos() as f64 });
     }
 
@@ -102,6 +120,8 @@ impl<P, M> Team<P, M> {
         if let Some(pass) = self.passes.front_mut() {
             pass.left -= went_ns * pace;
             pass.had += went;
+            let whose = pass.whose;
+            self.computed.iter_mut().filter(|(other, _)| *other == whose).for_each(|(_, computed)| *computed += went);
         }
         if let Some(handling) = self.messages.front_mut() {
             handling.left -= went_ns;
@@ -133,14 +153,34 @@ impl<P, M> Team<P, M> {
         self.ended.pop_front().map(|(_, done)| done)
     }
 
+    /// Whether who wakes the first of the passes loses its processor to it.
+    fn is_put_aside(&self, waker: P) -> bool {
+        let woken = self.passes.front().map(|pass| self.computed(pass.whose));
+        self.processors.cores <= self.processors.threads && woken < Some(self.computed(waker))
+    }
+
+    fn computed(&self, whose: P) -> Duration {
+        self.computed.iter().find(|(other, _)| *other == whose).map_or(Duration::ZERO, |(_, computed)| *computed)
+    }
+
+    /// Whoever wants to compute is not further behind than a pause lets it be.
+    fn enter(&mut self, whose: P) {
+        let most = self.computed.iter().map(|(_, computed)| *computed).max().unwrap_or_default();
+        let least = most.saturating_sub(self.processors.tick);
+        match self.computed.iter_mut().find(|(other, _)| *other == whose) {
+            Some((_, computed)) => *computed = (*computed).max(least),
+            None => self.computed.push((whose, least)),
+        }
+    }
+
     /// The next tick.
     fn tick(&self) -> Time {
-        let tick = self.tick.as_nanos().max(1);
+        let tick = self.processors.tick.as_nanos().max(1);
         Duration::from_nanos(((self.now.as_nanos() / tick + 1) * tick) as u64)
     }
 
     fn pace(&self) -> f64 {
-        if self.messages.is_empty() { 1.0 } else { self.beside }
+        if self.messages.is_empty() { 1.0 } else { self.processors.beside() }
     }
 
     /// Ends the first pass if it is done, or has it give way if others wait. Who ends one while nobody waits goes on at once.
@@ -150,11 +190,11 @@ impl<P, M> Team<P, M> {
         if first.left < NOTHING {
             let Pass { whose, had, asked, .. } = self.passes.pop_front()?;
             let done = Done::Pass(whose, (self.now - asked).saturating_sub(had));
-            if !waits {
+            self.begin_turn();
+            if !waits || !self.is_put_aside(whose) {
                 return Some(done);
             }
             self.ended.push_back((self.tick(), done));
-            self.begin_turn();
         } else if first.until(waits) < NOTHING {
             self.passes.rotate_left(1);
             self.begin_turn();
@@ -164,7 +204,7 @@ impl<P, M> Team<P, M> {
 
     /// Has the first pass go on, whose thread was asleep.
     fn begin_turn(&mut self) {
-        let wake = self.wake.as_nanos() as f64;
+        let wake = self.processors.wake.as_nanos() as f64;
         if let Some(first) = self.passes.front_mut() {
             first.turn = first.left;
             first.left += wake;
@@ -191,7 +231,11 @@ mod tests {
     use super::*;
 
     const US: fn(u64) -> Duration = Duration::from_micros;
-    const TICK: Duration = Duration::from_millis(4);
+
+    fn team(cores: usize, wake: Duration) -> Team<char, u8> {
+        let tick = Duration::from_millis(4);
+        Team::new(Processors { cores, threads: 2, wake, tick })
+    }
 
     /// What is done by when, in microseconds, and what had waited for how long.
     fn run(team: &mut Team<char, u8>) -> Vec<(u128, Done<char, u8>)> {
@@ -204,14 +248,14 @@ mod tests {
 
     #[test]
     fn a_pass_alone_takes_its_time() {
-        let mut team = Team::new(2, 2, US(5), TICK);
+        let mut team = team(2, US(5));
         team.compute('a', US(1000), 10);
         assert_eq!(run(&mut team), [(1000, Done::Pass('a', US(0)))]);
     }
 
     #[test]
     fn passes_give_way_to_each_other_between_layers_after_a_slice() {
-        let mut team = Team::new(2, 2, US(0), TICK);
+        let mut team = team(3, US(0));
         team.compute('a', US(1000), 10);
         team.compute('b', US(250), 5);
         // `a` computes for three layers, then `b` to its end: it is shorter than a slice.
@@ -220,16 +264,15 @@ mod tests {
 
     #[test]
     fn whose_turn_it_is_has_to_wake_up() {
-        let mut team = Team::new(2, 2, US(30), TICK);
+        let mut team = team(3, US(30));
         team.compute('a', US(100), 1);
         team.compute('b', US(100), 1);
-        // Then both have a processor: `b` keeps the one that it was given, `a` has it after.
-        assert_eq!(run(&mut team), [(230, Done::Pass('b', US(100))), (230, Done::Pass('a', US(0)))]);
+        assert_eq!(run(&mut team), [(100, Done::Pass('a', US(0))), (230, Done::Pass('b', US(100)))]);
     }
 
     #[test]
-    fn who_ends_a_pass_while_others_wait_goes_on_at_a_tick() {
-        let mut team: Team<char, u8> = Team::new(2, 2, US(0), TICK);
+    fn whose_processor_is_given_away_goes_on_at_a_tick() {
+        let mut team = team(1, US(0));
         team.compute('a', US(500), 1);
         team.compute('b', US(1000), 1);
         let mut found = Vec::new();
@@ -246,12 +289,12 @@ mod tests {
             .into_iter()
             .filter_map(|(at, done)| if let Done::Pass(whose, _) = done { Some((at, whose)) } else { None })
             .collect();
-        assert_eq!(ended, [(1500, 'b'), (2500, 'b'), (3500, 'b'), (4000, 'a'), (4500, 'b'), (5500, 'b')]);
+        assert_eq!(ended, [(1500, 'b'), (2500, 'b'), (3500, 'b'), (4000, 'a'), (4500, 'b')]);
     }
 
     #[test]
     fn passes_of_few_layers_give_way_late() {
-        let mut team = Team::new(2, 2, US(0), TICK);
+        let mut team = team(3, US(0));
         team.compute('a', US(1000), 2);
         team.compute('b', US(600), 1);
         assert_eq!(run(&mut team), [(1100, Done::Pass('b', US(500))), (1600, Done::Pass('a', US(600)))]);
@@ -259,7 +302,7 @@ mod tests {
 
     #[test]
     fn messages_are_paid_for_by_passes() {
-        let mut team = Team::new(2, 2, US(10), TICK);
+        let mut team = team(2, US(10));
         team.compute('a', US(1000), 1);
         team.handle(1, US(90));
         team.handle(2, US(100));
@@ -270,7 +313,7 @@ mod tests {
 
     #[test]
     fn with_a_processor_of_their_own_messages_cost_passes_nothing() {
-        let mut team = Team::new(3, 2, US(0), TICK);
+        let mut team = team(3, US(0));
         team.compute('a', US(1000), 1);
         team.handle(1, US(100));
         assert_eq!(run(&mut team).last(), Some(&(1000, Done::Pass('a', US(0)))));

@@ -71,6 +71,8 @@ struct SharedDevices {
     /// Whose weights are in the caches: the verifier's that ran last, and whoever ran last.
     warm_verifier: Option<usize>,
     warm: Option<Engine>,
+    /// What is left of what cold caches cost the verifier that ran last.
+    cold: f64,
     /// When the team's next event is, as far as the queue knows.
     next: Option<Time>,
 }

@@ -83,9 +83,11 @@ pub struct Shared {
     pub tick_us: f64,
     /// What a gateway does before a request has a sequence: reading, rendering, tokenizing.
     pub intake_us: f64,
-    /// What an engine does besides each pass.
+    /// What a verifier does besides each pass.
     pub turn_us: f64,
-    /// What it does for each sequence of the pass.
+    /// What a drafter does besides each level.
+    pub level_us: f64,
+    /// What either does for each sequence of the pass.
     pub sequence_us: f64,
 }
 
@@ -98,7 +100,8 @@ impl Default for Shared {
             wake_us: 20.0,
             tick_us: 4000.0,
             intake_us: 500.0,
-            turn_us: 10.0,
+            turn_us: 40.0,
+            level_us: 10.0,
             sequence_us: 2.0,
         }
     }
@@ -158,6 +161,7 @@ impl Machine {
                 within(|| "machine.shared.tick_us".to_owned(), shared.tick_us, 1.0..=1e6)?;
                 us("shared", "intake_us", shared.intake_us)?;
                 us("shared", "turn_us", shared.turn_us)?;
+                us("shared", "level_us", shared.level_us)?;
                 us("shared", "sequence_us", shared.sequence_us)
             }
         }

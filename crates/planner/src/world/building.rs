@@ -13,9 +13,9 @@ use crate::drafter::Drafter;
 use crate::draws::Draws;
 use crate::fit::parameters;
 use crate::queue::Queue;
-use crate::scenario::{Machine, Scenario, ScenarioError, curve, policy};
+use crate::scenario::{Machine, Scenario, ScenarioError, Shared, curve, policy};
 use crate::tally::{Tally, Window};
-use crate::team::Team;
+use crate::team::{Processors, Team};
 use crate::text::TextModel;
 use crate::time::Time;
 use crate::verifier::{PassCosts, Verifier};
@@ -66,7 +66,7 @@ impl<'s> World<'s> {
             let name = if entry.copies == 1 { entry.name.clone() } else { format!("{}-{copy}", entry.name) };
             let first = self.verifiers.len();
             for replica in 0..entry.verifiers {
-                let beside = beside(&self.scenario.machine);
+                let beside = beside(&self.scenario.machine, |shared| shared.turn_us);
                 let costs = PassCosts {
                     curve: curve(&entry.curve),
                     prompt_ms: entry.prompt_us.map(|us| us / 1e3),
@@ -91,7 +91,8 @@ impl<'s> World<'s> {
         for group in groups {
             for _ in 0..entry.count {
                 let number = self.drafters.len();
-                let mut drafter = Drafter::new(pool, curve(&entry.curve), entry.slots, beside(&self.scenario.machine));
+                let beside = beside(&self.scenario.machine, |shared| shared.level_us);
+                let mut drafter = Drafter::new(pool, curve(&entry.curve), entry.slots, beside);
                 (drafter.only, drafter.zone) = (entry.each.then(|| group[0]), zone(zones, &entry.zone));
                 self.drafters.push(drafter);
                 self.drafter_urls.push(format!("http://{}-{number}:50061", entry.name));
@@ -148,21 +149,26 @@ fn classes(scenario: &Scenario, zones: &[&str]) -> Result<Vec<Class>, ScenarioEr
 fn devices(machine: &Machine) -> Devices {
     match machine {
         Machine::Own(own) => Devices::Own { message: us(own.message_us), intake: us(own.intake_us) },
-        Machine::Shared(shared) => Devices::Shared(Box::new(SharedDevices {
-            team: Team::new(shared.cores, shared.threads, us(shared.wake_us), us(shared.tick_us)),
-            message: us(shared.message_us),
-            intake: us(shared.intake_us),
-            warm_verifier: None,
-            warm: None,
-            next: None,
-        })),
+        Machine::Shared(shared) => {
+            let &Shared { cores, threads, .. } = shared;
+            let processors = Processors { cores, threads, wake: us(shared.wake_us), tick: us(shared.tick_us) };
+            Devices::Shared(Box::new(SharedDevices {
+                team: Team::new(processors),
+                message: us(shared.message_us),
+                intake: us(shared.intake_us),
+                warm_verifier: None,
+                warm: None,
+                cold: 0.0,
+                next: None,
+            }))
+        }
     }
 }
 
-/// What an engine does beside a pass, and for each sequence of it.
-fn beside(machine: &Machine) -> [Duration; 2] {
+/// What an engine does beside a pass on shared processors, which takes `turn_us`, and for each sequence of it.
+fn beside(machine: &Machine, turn_us: fn(&Shared) -> f64) -> [Duration; 2] {
     match machine {
         Machine::Own(own) => [Duration::ZERO, us(own.sequence_us)],
-        Machine::Shared(shared) => [us(shared.turn_us), us(shared.sequence_us)],
+        Machine::Shared(shared) => [us(turn_us(shared)), us(shared.sequence_us)],
     }
 }

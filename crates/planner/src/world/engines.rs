@@ -13,13 +13,17 @@ const LOOK: Duration = Duration::from_micros(50);
 const LATE: Duration = Duration::from_micros(55);
 
 impl SharedDevices {
-    /// An engine computes next; gives whether its weights have to be fetched. Those of a drafter are small: they take no
-    /// target's place.
-    fn ran(&mut self, engine: Engine) -> bool {
+    /// An engine computes next; gives the share that it has to pay of what cold caches cost it. With each pass half of what
+    /// it needs comes back. Those of a drafter are small: they take no target's place.
+    fn ran(&mut self, engine: Engine) -> f64 {
         let before = self.warm.replace(engine);
         match engine {
-            Engine::Verifier(verifier) => self.warm_verifier.replace(verifier) != Some(verifier),
-            Engine::Drafter(_) => before != Some(engine),
+            Engine::Verifier(verifier) => {
+                let goes_on = self.warm_verifier.replace(verifier) == Some(verifier);
+                self.cold = if goes_on { self.cold / 2.0 } else { 0.5 };
+                self.cold
+            }
+            Engine::Drafter(_) => f64::from(before != Some(engine)),
         }
     }
 }
@@ -37,12 +41,11 @@ impl World<'_> {
                 (entry.layers, entry.cold_ms)
             }
         };
-        let cold = of_ms(cold_ms);
         match &mut self.devices {
             Devices::Own { .. } => self.queue.put(self.now + work, Event::PassEnds(engine)),
             Devices::Shared(shared) => {
-                let is_cold = shared.ran(engine);
-                shared.team.compute(engine, if is_cold { work + cold } else { work }, layers);
+                let cold = shared.ran(engine) * cold_ms;
+                shared.team.compute(engine, work + of_ms(cold), layers);
             }
         }
     }
