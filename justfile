@@ -67,6 +67,11 @@ gpu-check device="cuda" report="target/gpu-check.md":
 deploy-test *steps:
     deploy/tests/run "$@"
 
+# Has OpenAI's packages for Python and Node, and LangChain, ask a running system.
+openai-test:
+    cargo build
+    tests/openai/run
+
 # Builds the container images without a container engine: as root on Debian 12; half a minute after the programs.
 [positional-arguments]
 images *args:
@@ -123,6 +128,11 @@ tls-cost *args:
 telemetry-cost *args:
     cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
     cargo run -p espalier-tests --bin espalier-cost -- telemetry --programs target/release {{ args }}
+
+# Measures what HTTP costs beside gRPC, in the same way.
+http-cost *args:
+    cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
+    cargo run -p espalier-tests --bin espalier-cost -- http --programs target/release {{ args }}
 
 # Tries worlds of SEEDS seeds, in which services and networks fail in simulated time, from seed FROM on: a second each.
 simulate seeds="1000" from="0":

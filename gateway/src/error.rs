@@ -180,7 +180,7 @@ pub enum RequestError {
 impl RequestError {
     /// Whose word is missing, if the same request may be right later: what it names may be a service that has not said yet
     /// what it is.
-    fn missing(&self) -> Option<Party> {
+    pub(crate) fn missing(&self) -> Option<Party> {
         match self {
             Self::UnknownTarget { known, .. } if !known.is_all() => Some(Party::Verifier),
             Self::UnknownDrafter { known, .. } if !known.is_all() => Some(Party::Drafter),

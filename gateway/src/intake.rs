@@ -21,7 +21,7 @@ use tonic::body::Body;
 const BYTES_MAX: usize = 256 << 20;
 
 /// A message has to be there so long after it was let in, so that nobody holds room by sending slowly.
-const DELIVERY_MAX: Duration = Duration::from_secs(10);
+pub(crate) const DELIVERY_MAX: Duration = Duration::from_secs(10);
 
 /// What is before each message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -46,6 +46,13 @@ impl Intake {
     /// by its length, and needs none.
     pub(crate) fn meter(&self, body: Body, longest: usize) -> Body {
         Body::new(Metered { body, room: Arc::clone(&self.0), longest, stage: Stage::Prefix(Vec::new()) })
+    }
+
+    /// Room for a message of so many bytes, as long as it is held.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes.min(BYTES_MAX)).ok()?;
+        // Nobody closes it.
+        Arc::clone(&self.0).acquire_many_owned(bytes).await.ok()
     }
 }
 

@@ -1,16 +1,13 @@
 //! The `Generation` service.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use espalier_proto::pb::generation_server::{Generation as GenerationRpc, GenerationServer};
-use espalier_proto::{
-    FILE_DESCRIPTOR_SET, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb,
-};
-use espalier_service_kit::{Bound, CallerAddress, Deadline, ServeError};
+use espalier_proto::pb::generation_server::Generation as GenerationRpc;
+use espalier_proto::{Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb};
+use espalier_service_kit::{CallerAddress, Deadline};
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
@@ -20,21 +17,22 @@ use tracing::{Instrument, Span};
 use crate::admission::{Claim, Client, Door, Occupancy, Slot};
 use crate::chance::Chance;
 use crate::config::Config;
-use crate::counts::{Counts, GatewaySource};
+use crate::counts::Counts;
 use crate::directory::Directory;
 use crate::error::{GatewayError, RequestError};
 use crate::generation::Generation;
-use crate::guard::Guarded;
-use crate::intake::Intake;
 use crate::keys::{Holder, KeyError, Keys};
 use crate::reopening::Reopening;
 use crate::session::Session;
 use crate::status::Surveys;
 use crate::usual::Usual;
-use crate::validate::ValidRequest;
+use crate::validate::{ValidRequest, find_target};
 
 /// How long a gateway waits at its start for all services to say what they are.
 const FIRST_ANSWERS_MAX: Duration = Duration::from_secs(5);
+
+/// What a byte of a request may take in JSON, escapes apart, which are rare.
+const JSON_BYTES_A_BYTE: usize = 2;
 
 type Events = Pin<Box<dyn Stream<Item = Result<pb::GenerateResponse, Status>> + Send>>;
 
@@ -58,6 +56,14 @@ struct Inner {
     tokenizing: Arc<Semaphore>,
 }
 
+/// What those share who answer calls.
+pub(crate) struct Parts {
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) keys: Option<Arc<Keys>>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) door: Arc<Door>,
+}
+
 /// An answer at work, with its place.
 struct Answer {
     generation: Generation,
@@ -77,28 +83,6 @@ struct LetIn {
     holder: Option<Holder>,
     request: ValidRequest,
     deadline: Option<Deadline>,
-}
-
-/// Serves until `shutdown` is ready, and keeps an eye on verifiers, drafters and the file of keys meanwhile.
-///
-/// # Errors
-/// [`ServeError`] when the transport fails.
-pub async fn serve(
-    gateway: Gateway,
-    bound: Bound,
-    shutdown: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), ServeError> {
-    let Inner { directory, keys, counts, door, .. } = &*gateway.0;
-    let (keys, counts, door, directory) = (keys.clone(), Arc::clone(counts), Arc::clone(door), Arc::clone(directory));
-    bound.tells(GatewaySource { counts: Arc::clone(&counts), door, directory: Arc::clone(&directory) });
-    let mut watching = directory.watch();
-    if let Some(keys) = &keys {
-        watching.spawn(keys.watch());
-    }
-    let server = GenerationServer::new(gateway);
-    bound
-        .serve(Guarded { server, keys, counts, directory, intake: Intake::default() }, FILE_DESCRIPTOR_SET, shutdown)
-        .await
 }
 
 impl Gateway {
@@ -122,9 +106,26 @@ impl Gateway {
         }))
     }
 
+    /// What its server is made of.
+    pub(crate) fn parts(&self) -> Parts {
+        let Inner { directory, keys, counts, door, .. } = &*self.0;
+        let (keys, counts) = (keys.clone(), Arc::clone(counts));
+        Parts { directory: Arc::clone(directory), keys, counts, door: Arc::clone(door) }
+    }
+
     /// The targets that answer at present.
     pub fn targets(&self) -> Vec<TargetCard> {
         self.0.directory.targets()
+    }
+
+    /// Bytes of the longest request that any target could serve, as JSON: a byte of a text may be written with several.
+    pub(crate) fn json_bytes_max(&self) -> usize {
+        self.0.directory.request_bytes_max().saturating_mul(JSON_BYTES_A_BYTE)
+    }
+
+    /// Whether a target of this name has been heard of.
+    pub(crate) fn check_known(&self, target: &str) -> Result<(), RequestError> {
+        find_target(target, &self.0.directory).map(drop)
     }
 
     /// The requests that are being served, and those that wait.

@@ -7,7 +7,7 @@ use tonic::metadata::MetadataMap;
 use crate::balance::hash;
 
 /// The metadata that names a session.
-const SESSION_HEADER: &str = "x-espalier-session";
+pub(crate) const SESSION_HEADER: &str = "x-espalier-session";
 
 /// The longest name of a session, in bytes.
 pub const SESSION_BYTES_MAX: usize = 128;

@@ -51,7 +51,12 @@ impl ValidRequest {
         check_length(&request.prompt, &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer, &usual.renderer)?;
         check_tokens("the prompt", &prompt, &target)?;
-        check_room(prompt.len(), request.max_tokens, &target)?;
+        let max_tokens = match request.cut_to_context {
+            // Of one token the room is checked below.
+            true => request.max_tokens.min(target.card.context.saturating_sub(prompt.len()).max(1)),
+            false => request.max_tokens,
+        };
+        check_room(prompt.len(), max_tokens, &target)?;
         let asked = if request.speculate { request.drafter.as_deref() } else { Some(NOBODY) };
         let key = Session::key(session, &prompt);
         let mut sequence = SequenceSpec {
@@ -59,7 +64,7 @@ impl ValidRequest {
             committed: prompt,
             generated: 0,
             sampling: request.sampling,
-            max_tokens: request.max_tokens,
+            max_tokens,
             stop_tokens: request.stop_tokens,
             logprobs: request.logprobs,
             // None but that of the key that was shown, of which a request does not tell.
@@ -168,7 +173,7 @@ fn read_policy(named: Option<&str>, acceptance: Acceptance) -> Result<Option<Pol
     }
 }
 
-fn find_target(name: &str, directory: &Directory) -> Result<Arc<TargetInfo>, RequestError> {
+pub(crate) fn find_target(name: &str, directory: &Directory) -> Result<Arc<TargetInfo>, RequestError> {
     directory
         .target(name)
         .ok_or_else(|| RequestError::UnknownTarget { found: name.to_owned(), known: directory.known_targets() })

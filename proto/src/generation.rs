@@ -62,6 +62,8 @@ pub struct GenerationRequest {
     pub speculate: bool,
     /// The first tokens of the answer, which is to go on behind them.
     pub generated: Vec<Token>,
+    /// Whether as many tokens are generated as fit the context, where `max_tokens` are more.
+    pub cut_to_context: bool,
 }
 
 impl TryFrom<pb::GenerateRequest> for GenerationRequest {
@@ -85,6 +87,7 @@ impl TryFrom<pb::GenerateRequest> for GenerationRequest {
             drafter: given(wire.drafter),
             speculate: !wire.no_speculation,
             generated: wire.generated,
+            cut_to_context: wire.cut_to_context,
         })
     }
 }
@@ -104,6 +107,7 @@ impl From<GenerationRequest> for pb::GenerateRequest {
             drafter: request.drafter.unwrap_or_default(),
             no_speculation: !request.speculate,
             generated: request.generated,
+            cut_to_context: request.cut_to_context,
         }
     }
 }
@@ -347,6 +351,7 @@ mod tests {
             drafter: None,
             speculate: true,
             generated: vec![3, 4],
+            cut_to_context: true,
         }
     }
 

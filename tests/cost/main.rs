@@ -1,8 +1,9 @@
-//! What TLS or telemetry costs: the same load on two systems of processes, one with it and one without, in turns.
+//! What TLS, telemetry or HTTP costs: the same load on two systems of processes, one with it and one without, in turns.
 
 // Like a test, it may fail loudly.
 #![allow(clippy::unwrap_used)]
 
+mod asker;
 mod system;
 
 use std::path::PathBuf;
@@ -11,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use espalier_client::Client;
-use espalier_speculation::Token;
-use espalier_tests::{Certificates, Collector, prompts, request, sampling};
+use espalier_proto::GenerationRequest;
+use espalier_tests::{Certificates, Collector, answer, prompts, request, sampling};
 use futures::future::join_all;
 use serde_json::json;
 
+use crate::asker::Asker;
 use crate::system::{Extra, System, TARGET};
 
 /// Measures throughput with something against throughput without it
@@ -48,13 +50,15 @@ enum With {
     Tls,
     /// Metrics scraped every second, and metrics and the usual share of traces sent to a collector
     Telemetry,
+    /// Clients that speak OpenAI's API in place of gRPC
+    Http,
 }
 
 impl With {
     /// The share of its throughput that a system keeps at least.
     fn kept_min(self) -> f64 {
         match self {
-            Self::Tls => 0.97,
+            Self::Tls | Self::Http => 0.97,
             Self::Telemetry => 0.99,
         }
     }
@@ -64,6 +68,7 @@ impl With {
         match self {
             Self::Tls => "in the clear",
             Self::Telemetry => "without telemetry",
+            Self::Http => "over gRPC",
         }
     }
 }
@@ -79,17 +84,24 @@ async fn main() -> ExitCode {
     let extra = match args.with {
         With::Tls => Extra::Locked(&certificates),
         With::Telemetry => Extra::Watched(collected_at),
+        With::Http => Extra::None,
     };
     let without = System::start(&programs, &Extra::None).await;
     let with = System::start(&programs, &extra).await;
-    let (questions, span) = (prompts(TARGET), Duration::from_secs(args.seconds));
-    let load = Load { clients: args.clients, questions: &questions[..8], span };
+    let questions = questions(&without.client).await;
+    let load = Load { clients: args.clients, questions, span: Duration::from_secs(args.seconds) };
+    let over_http = args.with == With::Http;
     let mut kept = Vec::new();
     for turn in 0..=args.turns {
         // Whoever is first finds another machine than whoever is second.
-        let (first, second) = if turn % 2 == 0 { (&without, &with) } else { (&with, &without) };
-        let (first, second) = (load.throughput(&first.client).await, load.throughput(&second.client).await);
-        let ratio = if turn % 2 == 0 { second / first } else { first / second };
+        let of_with = async || load.throughput(&with, over_http).await;
+        let of_without = async || load.throughput(&without, false).await;
+        let ratio = if turn % 2 == 0 {
+            let without = of_without().await;
+            of_with().await / without
+        } else {
+            of_with().await / of_without().await
+        };
         // The first turn warms both up.
         if turn > 0 {
             kept.push(ratio);
@@ -107,25 +119,45 @@ async fn main() -> ExitCode {
     if median >= args.with.kept_min() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// A request, and the text of its answer.
+struct Question {
+    request: GenerationRequest,
+    text: String,
+}
+
+/// Questions whose answers are held against what is right.
+async fn questions(client: &Client) -> Vec<Question> {
+    let mut questions = Vec::new();
+    for (prompt, expected) in prompts(TARGET).into_iter().take(8) {
+        let length = TOKENS.min(expected.len());
+        let request = request(TARGET, &prompt, length, sampling(0.0, 0));
+        let answer = answer(client, request.clone()).await;
+        assert_eq!(answer.ids(), expected[..length]);
+        questions.push(Question { request, text: answer.text() });
+    }
+    questions
+}
+
 /// Clients that ask one thing after the other.
-struct Load<'a> {
+struct Load {
     clients: usize,
-    questions: &'a [(Vec<Token>, Vec<Token>)],
+    questions: Vec<Question>,
     span: Duration,
 }
 
-impl Load<'_> {
+impl Load {
     /// Tokens per second of all clients; each answer is held against what is right.
-    async fn throughput(&self, client: &Client) -> f64 {
+    async fn throughput(&self, system: &System, over_http: bool) -> f64 {
         let begun = Instant::now();
         let ask = async |number: usize| {
-            let (mut client, mut tokens) = (client.clone(), 0);
-            for (prompt, expected) in self.questions.iter().cycle().skip(number % self.questions.len()) {
-                let length = TOKENS.min(expected.len());
-                let asked = request(TARGET, prompt, length, sampling(0.0, 0));
-                let answer = client.generate(asked, |_| {}).await.unwrap();
-                assert_eq!(answer.ids(), expected[..length]);
-                tokens += length;
+            let mut asker = match over_http {
+                true => Asker::over_http(system.gateway).await,
+                false => Asker::Grpc(system.client.clone()),
+            };
+            let mut tokens = 0;
+            for Question { request, text } in self.questions.iter().cycle().skip(number % self.questions.len()) {
+                assert_eq!(asker.text(request).await, *text);
+                tokens += request.max_tokens;
                 if begun.elapsed() >= self.span {
                     break;
                 }

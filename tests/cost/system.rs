@@ -54,6 +54,7 @@ impl Extra<'_> {
 /// Three processes, which end with it, and a client of them.
 pub(crate) struct System {
     pub(crate) client: Client,
+    pub(crate) gateway: SocketAddr,
     _processes: [Process; 3],
 }
 
@@ -83,7 +84,7 @@ impl System {
         if matches!(extra, Extra::Watched(_)) {
             metrics.into_iter().for_each(|address| drop(tokio::spawn(scrape(address))));
         }
-        Self { client, _processes: processes }
+        Self { client, gateway, _processes: processes }
     }
 }
 

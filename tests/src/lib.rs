@@ -122,6 +122,7 @@ pub fn request(target: &str, prompt: &[Token], max_tokens: usize, sampling: Samp
         drafter: None,
         speculate: true,
         generated: Vec::new(),
+        cut_to_context: false,
     }
 }
 

@@ -45,7 +45,8 @@ pub(crate) async fn run(system: &SystemArgs, args: &Serve, monitor: &Monitor) ->
     if let Some(address) = metrics {
         anstream::println!("{:8} {:12} http://{address}", "metrics", "");
     }
-    anstream::println!("{}\nready", addresses(&running));
+    anstream::println!("{}", addresses(&running));
+    anstream::println!("{:8} {:12} {}/v1\nready", "openai", "", running.gateway());
     running.run_until(stop).await?;
     Ok(Verdict::Good)
 }

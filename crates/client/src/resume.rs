@@ -117,6 +117,7 @@ mod tests {
             drafter: None,
             speculate: true,
             generated: vec![],
+            cut_to_context: false,
         };
         Heard::new(request, PATIENCE)
     }

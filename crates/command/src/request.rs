@@ -44,6 +44,7 @@ pub fn request(target: &str, prompt: &str, form: Form, decoding: &Decoding) -> R
         drafter: None,
         speculate: !decoding.no_speculation,
         generated: Vec::new(),
+        cut_to_context: false,
     })
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use axum::Router;
 use clap::Parser;
 use espalier_metrics::Source;
 use futures::{Stream, StreamExt};
@@ -122,7 +123,14 @@ pub enum ServeError {
 /// [`ServeError::InUse`] and [`ServeError::Listen`] name the address.
 pub async fn bind(address: SocketAddr) -> Result<Bound, ServeError> {
     let (listener, address) = listener(address).await?;
-    Ok(Bound { arrivals: tcp_arrivals(listener), address, drain: Drain::default(), tls: None, monitored: None })
+    Ok(Bound {
+        arrivals: tcp_arrivals(listener),
+        address,
+        drain: Drain::default(),
+        tls: None,
+        monitored: None,
+        http: None,
+    })
 }
 
 /// What listens at an address, and where that is.
@@ -143,6 +151,7 @@ pub struct Bound {
     drain: Drain,
     tls: Option<ServerTls>,
     monitored: Option<Monitored>,
+    http: Option<Router>,
 }
 
 impl fmt::Debug for Bound {
@@ -163,7 +172,7 @@ impl Bound {
     {
         let taken = |(stream, caller)| Taken { wire: Box::new(stream), caller };
         let arrivals = connections.map(move |connection| connection.map(taken)).boxed();
-        Self { arrivals, address, drain: Drain::default(), tls: None, monitored: None }
+        Self { arrivals, address, drain: Drain::default(), tls: None, monitored: None, http: None }
     }
 
     /// The address, with the port that the system chose.
@@ -181,6 +190,12 @@ impl Bound {
     #[must_use]
     pub fn with_tls(self, tls: Option<ServerTls>) -> Self {
         Self { tls, ..self }
+    }
+
+    /// The same with calls beside those of gRPC, over HTTP/1 or 2.
+    #[must_use]
+    pub fn with_http(self, http: Router) -> Self {
+        Self { http: Some(http), ..self }
     }
 
     /// The same, watched as a service of its process.
@@ -230,7 +245,10 @@ impl Bound {
             .register_encoded_file_descriptor_set(descriptor)
             .build_v1()
             .map_err(ServeError::Reflection)?;
-        let routes = Routes::new(service).add_service(health_service).add_service(reflection);
+        let mut routes = Routes::new(service).add_service(health_service).add_service(reflection);
+        if let Some(http) = &self.http {
+            routes = Routes::from(routes.into_axum_router().merge(http.clone()));
+        }
         let (address, drain, monitored) = (self.address, self.drain, self.monitored.clone());
         let stands = move |standing| monitored.iter().for_each(|service| service.stands(standing));
         stands(Standing::Serving);
@@ -260,6 +278,7 @@ impl Bound {
         let incoming = incoming(self.arrivals, Bounds::of_system(), self.tls);
         let incoming = incoming.map(|accepted| accepted.map(Coalesced::new));
         Server::builder()
+            .accept_http1(self.http.is_some())
             .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
             .http2_max_pending_accept_reset_streams(Some(STREAMS_PER_CONNECTION_MAX as usize))
             .http2_max_header_list_size(HEADER_BYTES_MAX)

@@ -35,6 +35,9 @@ const VERSIONS: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 /// What the connection is for, as gRPC names it: HTTP/2.
 const PROTOCOL: &[u8] = b"h2";
 
+/// What clients speak that know no HTTP/2.
+const HTTP_1: &[u8] = b"http/1.1";
+
 /// The arithmetic of keys.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())

@@ -8,8 +8,13 @@ use clap::Parser;
 use espalier_gateway::{Args, Config, Gateway, Occupancy, Profiles};
 use espalier_proto::{API_KEY_HEADER, ApiKey, CLIENT_NAME_KEY, EndCounts, GenerationRequest, SystemStatus, pb};
 use espalier_service_kit::channel;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 use tonic::metadata::MetadataMap;
 use tonic::{Code, Request, Status, Streaming};
 use tonic_health::pb::HealthCheckRequest;
@@ -96,6 +101,23 @@ impl Keyed {
 
 fn path(folder: &TempDir) -> PathBuf {
     folder.path().join("keys.json")
+}
+
+/// What a call of OpenAI's API is answered with, and the status.
+async fn over_http(url: &str, key: Option<&str>, max_tokens: usize) -> (u16, Value) {
+    let address = url.strip_prefix("http://").unwrap();
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut sender, connection) = http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut call = hyper::Request::post("/v1/completions").header("host", address);
+    if let Some(name) = key {
+        call = call.header("authorization", format!("Bearer {}", secret(name).reveal()));
+    }
+    let body = json!({"model": "toy", "prompt": PROMPT, "max_tokens": max_tokens, "temperature": 0});
+    let response = sender.send_request(call.body(Full::new(Bytes::from(body.to_string()))).unwrap()).await.unwrap();
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap())
 }
 
 /// Beside the file and then in its place, so that nobody reads half of it.
@@ -310,4 +332,16 @@ async fn without_keys_a_header_of_any_kind_is_let_in() {
     let answer = rest(client(&url).generate(call).await.unwrap().into_inner()).await.unwrap();
     assert_eq!(answer.ids(), plain_text(&PROMPT, 3));
     status(&url).await;
+}
+
+#[tokio::test]
+async fn over_http_keys_are_what_they_are_over_grpc() {
+    let keyed = Keyed::start(&[key("anna", &json!({"requests_per_minute": 1}))]).await;
+    let (status, body) = over_http(&keyed.url, None, 3).await;
+    assert_eq!((status, &body["error"]["code"]), (401, &json!("invalid_api_key")), "{body}");
+    assert_eq!(over_http(&keyed.url, Some("otto"), 3).await.0, 401);
+    let (status, body) = over_http(&keyed.url, Some("anna"), 3).await;
+    assert_eq!((status, &body["usage"]["completion_tokens"]), (200, &json!(3)), "{body}");
+    let (status, body) = over_http(&keyed.url, Some("anna"), 3).await;
+    assert_eq!((status, &body["error"]["type"]), (429, &json!("rate_limit_error")), "{body}");
 }

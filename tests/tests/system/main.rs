@@ -5,6 +5,7 @@
 mod drafters;
 mod failover;
 mod hostile;
+mod http;
 mod locked;
 mod lossless;
 mod overload;

@@ -16,7 +16,7 @@ use super::files::Material;
 use super::fresh::Fresh;
 use super::paths::TlsFiles;
 use super::role::Role;
-use super::{PROTOCOL, VERSIONS, provider};
+use super::{HTTP_1, PROTOCOL, VERSIONS, provider};
 use crate::wire::Wire;
 
 /// Who has not shown who he is within this time is let go.
@@ -30,13 +30,14 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// A server that shows the certificate of some files. Where they name authorities, it lets those in alone who show a
+    /// The door of a system, for clients of gRPC and of HTTP/1. It shows the certificate of some files. Where they name authorities, it lets those in alone who show a
     /// certificate of one of them. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`TlsError`] names the file and what is wrong with it.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        Ok(Self { config: Fresh::load(files, Box::new(config))?, callers: None })
+        let make = |material| config(material, &[PROTOCOL, HTTP_1]);
+        Ok(Self { config: Fresh::load(files, Box::new(make))?, callers: None })
     }
 
     /// A service of a system, which is one of its kind by its certificate and answers only those whose certificates say that
@@ -47,7 +48,7 @@ impl ServerTls {
     pub fn of_service(files: TlsFiles, own: Role, callers: &'static [Role]) -> Result<Self, TlsError> {
         let make = move |material: Material| {
             material.check_role(own)?;
-            config(material)
+            config(material, &[PROTOCOL])
         };
         Ok(Self { config: Fresh::load(files, Box::new(make))?, callers: Some(callers) })
     }
@@ -70,7 +71,7 @@ impl fmt::Debug for ServerTls {
     }
 }
 
-fn config(material: Material) -> Result<ServerConfig, TlsError> {
+fn config(material: Material, protocols: &[&[u8]]) -> Result<ServerConfig, TlsError> {
     let identity = material.identity.ok_or(TlsError::NoIdentity)?;
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS);
     let builder = builder.map_err(TlsError::Protocol)?;
@@ -85,7 +86,7 @@ fn config(material: Material) -> Result<ServerConfig, TlsError> {
     };
     let made = builder.with_single_cert(identity.chain, identity.key);
     let mut config = made.map_err(|source| TlsError::Pair { files: identity.files, source })?;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     // A session that is resumed is not checked again: it would outlive the certificate, or the authority, that it began with.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

@@ -69,6 +69,7 @@ pub fn request(max_tokens: usize) -> GenerationRequest {
         drafter: None,
         speculate: true,
         generated: vec![],
+        cut_to_context: false,
     }
 }
 

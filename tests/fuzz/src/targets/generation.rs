@@ -57,6 +57,7 @@ fn request(prompt: generate_request::Prompt) -> pb::GenerateRequest {
         stop_strings: vec!["\n\n".to_owned()],
         logprobs: Some(2),
         generated: vec![4, 5],
+        cut_to_context: true,
     }
 }
 

@@ -1,0 +1,355 @@
+//! What the client is told: one object, or the pieces of a stream.
+
+use espalier_proto::{Completion, GeneratedToken, SpeculationSummary};
+use espalier_speculation::FinishReason;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::logprobs::{ChatLogprobs, CompletionLogprobs};
+use crate::request::Kind;
+
+/// What all objects of an answer have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// The call that is answered.
+    pub kind: Kind,
+    /// Names the answer.
+    pub id: String,
+    /// When it began, in seconds since 1970.
+    pub created: u64,
+    /// The target.
+    pub model: String,
+}
+
+/// One of the texts that were asked for, as far as it has come.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Choice {
+    text: String,
+    tokens: Vec<GeneratedToken>,
+    completion: Option<Completion>,
+}
+
+/// What has come of a choice since the last piece.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// Which choice.
+    pub index: usize,
+    /// Its new tokens.
+    pub tokens: &'a [GeneratedToken],
+    /// Characters of its text before them.
+    pub before: usize,
+    /// Text that belongs to no token: what was held back to the end.
+    pub rest: &'a str,
+    /// Why it ended, if it did.
+    pub reason: Option<FinishReason>,
+}
+
+/// An object of the API: a whole answer, or a piece of one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    id: String,
+    object: &'static str,
+    created: u64,
+    model: String,
+    choices: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+}
+
+/// What was used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Usage {
+    prompt_tokens: usize,
+    completion_tokens: usize,
+    total_tokens: usize,
+    espalier: Speculation,
+}
+
+/// How speculation went, over all choices.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+struct Speculation {
+    rounds: u64,
+    drafted: u64,
+    verified: u64,
+    accepted: u64,
+    accepted_by_depth: Vec<u64>,
+    tau: Option<f64>,
+    draft_ms: f64,
+    verify_ms: f64,
+    wait_ms: f64,
+    failovers: u32,
+    drafter: String,
+    policy: String,
+    /// The seed of the first choice: the same request with it has the same answer.
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct ChatChoice<'a> {
+    index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Said<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delta: Option<Said<'a>>,
+    logprobs: Option<ChatLogprobs>,
+    finish_reason: Option<&'static str>,
+}
+
+/// What is said, or a piece of it.
+#[derive(Default, Serialize)]
+struct Said<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct TextChoice<'a> {
+    index: usize,
+    text: &'a str,
+    logprobs: Option<CompletionLogprobs>,
+    finish_reason: Option<&'static str>,
+}
+
+fn finish(reason: FinishReason) -> &'static str {
+    match reason {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+    }
+}
+
+/// An object of a choice; none of the types here can fail to be written.
+fn written(choice: impl Serialize) -> Value {
+    serde_json::to_value(choice).unwrap_or_default()
+}
+
+impl Choice {
+    /// Takes tokens that came.
+    pub fn push(&mut self, tokens: Vec<GeneratedToken>) {
+        tokens.iter().for_each(|token| self.text.push_str(&token.text));
+        self.tokens.extend(tokens);
+    }
+
+    /// Takes the end.
+    pub fn end(&mut self, completion: Completion) {
+        self.text.push_str(&completion.text);
+        self.completion = Some(completion);
+    }
+
+    /// How it ended, if it has.
+    pub fn completion(&self) -> Option<&Completion> {
+        self.completion.as_ref()
+    }
+
+    fn wants_logprobs(&self) -> bool {
+        self.tokens.iter().any(|token| token.logprob.is_some())
+    }
+}
+
+impl Names {
+    /// The whole answer, of so many choices for each prompt.
+    pub fn whole(&self, choices: &[Choice], of_each: usize) -> Answer {
+        let object = match self.kind {
+            Kind::Chat => "chat.completion",
+            Kind::Completion => "text_completion",
+        };
+        let whole = |(index, choice): (usize, &Choice)| self.whole_choice(index, choice);
+        self.object(object, choices.iter().enumerate().map(whole).collect(), Some(Usage::of(choices, of_each)))
+    }
+
+    fn whole_choice(&self, index: usize, choice: &Choice) -> Value {
+        let finish_reason = choice.completion.as_ref().map(|completion| finish(completion.reason));
+        let rated = choice.wants_logprobs();
+        match self.kind {
+            Kind::Chat => {
+                let message = Some(Said { role: Some("assistant"), content: Some(&choice.text) });
+                let logprobs = rated.then(|| ChatLogprobs::of(&choice.tokens));
+                written(ChatChoice { index, message, delta: None, logprobs, finish_reason })
+            }
+            Kind::Completion => {
+                let logprobs = rated.then(|| CompletionLogprobs::of(&choice.tokens, 0));
+                written(TextChoice { index, text: &choice.text, logprobs, finish_reason })
+            }
+        }
+    }
+
+    /// What a stream says of a choice before its first token; completions say nothing.
+    pub fn beginning(&self, index: usize) -> Option<Answer> {
+        let delta = Some(Said { role: Some("assistant"), content: Some("") });
+        let choice = ChatChoice { index, message: None, delta, logprobs: None, finish_reason: None };
+        (self.kind == Kind::Chat).then(|| self.piece(vec![written(choice)], None))
+    }
+
+    /// A piece of a stream.
+    pub fn part(&self, part: &Part<'_>) -> Answer {
+        let text: String = part.tokens.iter().map(|token| token.text.as_str()).chain([part.rest]).collect();
+        let (index, finish_reason) = (part.index, part.reason.map(finish));
+        let rated = part.tokens.iter().any(|token| token.logprob.is_some());
+        let choice = match self.kind {
+            Kind::Chat => {
+                let delta =
+                    Some(Said { role: None, content: Some(&text).filter(|text| !text.is_empty()).map(|t| &**t) });
+                let logprobs = rated.then(|| ChatLogprobs::of(part.tokens));
+                written(ChatChoice { index, message: None, delta, logprobs, finish_reason })
+            }
+            Kind::Completion => {
+                let logprobs = rated.then(|| CompletionLogprobs::of(part.tokens, part.before));
+                written(TextChoice { index, text: &text, logprobs, finish_reason })
+            }
+        };
+        self.piece(vec![choice], None)
+    }
+
+    /// The last piece of a stream that tells what was used.
+    pub fn usage(&self, choices: &[Choice], of_each: usize) -> Answer {
+        self.piece(Vec::new(), Some(Usage::of(choices, of_each)))
+    }
+
+    fn piece(&self, choices: Vec<Value>, usage: Option<Usage>) -> Answer {
+        let object = match self.kind {
+            Kind::Chat => "chat.completion.chunk",
+            Kind::Completion => "text_completion",
+        };
+        self.object(object, choices, usage)
+    }
+
+    fn object(&self, object: &'static str, choices: Vec<Value>, usage: Option<Usage>) -> Answer {
+        Answer { id: self.id.clone(), object, created: self.created, model: self.model.clone(), choices, usage }
+    }
+}
+
+impl Usage {
+    /// What choices used that have come to their ends. A prompt counts once, however many choices it has.
+    fn of(choices: &[Choice], of_each: usize) -> Self {
+        let ended: Vec<&Completion> = choices.iter().filter_map(Choice::completion).collect();
+        let prompt_tokens = ended.iter().step_by(of_each.max(1)).map(|completion| completion.prompt_tokens).sum();
+        let completion_tokens = ended.iter().map(|completion| completion.completion_tokens).sum();
+        let total_tokens = prompt_tokens + completion_tokens;
+        Self { prompt_tokens, completion_tokens, total_tokens, espalier: Speculation::of(&ended) }
+    }
+}
+
+impl Speculation {
+    fn of(ended: &[&Completion]) -> Self {
+        let Some((first, others)) = ended.split_first() else { return Self::default() };
+        let mut all = Self::one(&first.speculation, first.seed);
+        others.iter().for_each(|other| all.add(&other.speculation));
+        // Each round commits what it accepts, and mostly a token more.
+        let tokens: usize = ended.iter().map(|completion| completion.completion_tokens).sum();
+        if !others.is_empty() && all.rounds > 0 {
+            all.tau = Some(tokens as f64 / all.rounds as f64);
+        }
+        all
+    }
+
+    fn one(summary: &SpeculationSummary, seed: u64) -> Self {
+        Self {
+            tau: summary.tau,
+            drafter: summary.drafter.clone(),
+            policy: summary.policy.clone(),
+            seed,
+            ..Self::default()
+        }
+        .plus(summary)
+    }
+
+    fn plus(mut self, summary: &SpeculationSummary) -> Self {
+        self.add(summary);
+        self
+    }
+
+    fn add(&mut self, summary: &SpeculationSummary) {
+        let depths = self.accepted_by_depth.len().max(summary.accepted_by_depth.len());
+        self.accepted_by_depth.resize(depths, 0);
+        self.accepted_by_depth.iter_mut().zip(&summary.accepted_by_depth).for_each(|(all, one)| *all += one);
+        self.rounds += summary.rounds;
+        self.drafted += summary.drafted;
+        self.verified += summary.verified;
+        self.accepted += summary.accepted;
+        self.draft_ms += summary.draft.as_secs_f64() * 1e3;
+        self.verify_ms += summary.verify.as_secs_f64() * 1e3;
+        self.wait_ms += summary.wait.as_secs_f64() * 1e3;
+        self.failovers += summary.failovers;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn token(id: u32, text: &str, logprob: Option<f64>) -> GeneratedToken {
+        GeneratedToken { id, text: text.to_owned(), drafted: false, logprob, alternatives: Vec::new() }
+    }
+
+    fn completion(tokens: usize, text: &str) -> Completion {
+        Completion {
+            reason: FinishReason::Length,
+            prompt_tokens: 5,
+            completion_tokens: tokens,
+            speculation: SpeculationSummary { rounds: 2, accepted: 1, ..SpeculationSummary::default() },
+            text: text.to_owned(),
+            seed: 9,
+            stop_string: None,
+        }
+    }
+
+    fn names(kind: Kind) -> Names {
+        Names { kind, id: "x".to_owned(), created: 7, model: "m".to_owned() }
+    }
+
+    fn choice() -> Choice {
+        let mut choice = Choice::default();
+        choice.push(vec![token(1, "Hé", Some(-0.5)), token(2, "llo", Some(-1.0))]);
+        choice.end(completion(2, "!"));
+        choice
+    }
+
+    #[test]
+    fn a_whole_chat_is_as_the_api_has_it() {
+        let found = written(names(Kind::Chat).whole(&[choice()], 1));
+        assert_eq!(found["object"], "chat.completion");
+        assert_eq!(found["choices"][0]["message"], json!({"role": "assistant", "content": "Héllo!"}));
+        assert_eq!(found["choices"][0]["finish_reason"], "length");
+        let first = json!({"token": "Hé", "logprob": -0.5, "bytes": [72, 195, 169], "top_logprobs": []});
+        assert_eq!(found["choices"][0]["logprobs"]["content"][0], first);
+        assert_eq!(found["usage"]["total_tokens"], 7);
+        assert_eq!(found["usage"]["espalier"]["rounds"], 2);
+    }
+
+    #[test]
+    fn a_whole_completion_says_where_its_tokens_stand() {
+        let found = written(names(Kind::Completion).whole(&[choice()], 1));
+        assert_eq!((&found["object"], &found["choices"][0]["text"]), (&json!("text_completion"), &json!("Héllo!")));
+        assert_eq!(found["choices"][0]["logprobs"]["text_offset"], json!([0, 2]));
+    }
+
+    #[test]
+    fn a_prompt_counts_once_for_all_its_choices() {
+        let found = written(names(Kind::Chat).whole(&[choice(), choice(), choice(), choice()], 2));
+        assert_eq!((&found["usage"]["prompt_tokens"], &found["usage"]["completion_tokens"]), (&json!(10), &json!(8)));
+        assert_eq!(found["usage"]["espalier"]["tau"], 1.0);
+    }
+
+    #[test]
+    fn pieces_of_a_stream_make_up_the_whole() {
+        let names = names(Kind::Chat);
+        let tokens = [token(1, "Hé", None), token(2, "llo", None)];
+        let parts = [
+            Part { index: 0, tokens: &tokens[..1], before: 0, rest: "", reason: None },
+            Part { index: 0, tokens: &tokens[1..], before: 2, rest: "!", reason: Some(FinishReason::Stop) },
+        ];
+        let said: String = names
+            .beginning(0)
+            .into_iter()
+            .chain(parts.iter().map(|part| names.part(part)))
+            .filter_map(|piece| Some(written(piece)["choices"][0]["delta"]["content"].as_str()?.to_owned()))
+            .collect();
+        assert_eq!(said, "Héllo!");
+        assert_eq!(written(names.part(&parts[1]))["choices"][0]["finish_reason"], "stop");
+        let usage = written(names.usage(&[choice()], 1));
+        assert_eq!((&usage["choices"], &usage["usage"]["prompt_tokens"]), (&json!([]), &json!(5)));
+    }
+}

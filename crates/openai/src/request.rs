@@ -1,0 +1,326 @@
+//! What a request asks for.
+
+use espalier_proto::pb;
+use espalier_proto::pb::generate_request::Prompt;
+use serde::Deserialize;
+
+use crate::error::RequestError;
+use crate::fields::Fields;
+use crate::{prompt, sampling};
+
+/// Answers to one request: each is a sequence of its own.
+const CHOICES_MAX: usize = 32;
+
+/// Alternatives that each token of a chat may come with, as the API has it.
+const CHAT_LOGPROBS_MAX: u32 = 20;
+
+/// The same of a completion.
+const COMPLETION_LOGPROBS_MAX: u32 = 5;
+
+/// Tokens of a completion unless told otherwise, as the API has it. A chat's may fill the context.
+const COMPLETION_TOKENS: u32 = 16;
+
+/// Fields whose only value here is what the API has without them.
+const USUAL: [(&str, &str); 12] = [
+    ("store", "false"),
+    ("parallel_tool_calls", "true"),
+    ("tools", "[]"),
+    ("functions", "[]"),
+    ("tool_choice", "\"none\""),
+    ("function_call", "\"none\""),
+    ("service_tier", "\"auto\""),
+    ("modalities", "[\"text\"]"),
+    ("metadata", "{}"),
+    ("response_format", "{\"type\":\"text\"}"),
+    ("echo", "false"),
+    ("best_of", "1"),
+];
+
+/// Which of the two calls it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `/v1/chat/completions`.
+    Chat,
+    /// `/v1/completions`.
+    Completion,
+}
+
+/// A request that has been understood. Whether its target can serve it, the gateway decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The call.
+    pub kind: Kind,
+    /// Its target.
+    pub model: String,
+    /// What each choice is asked by, in their order.
+    pub choices: Vec<pb::GenerateRequest>,
+    /// How many of them there are for each prompt.
+    pub of_each: usize,
+    /// Whether the answer is to come piece by piece.
+    pub streams: bool,
+    /// Whether a stream ends with what was used.
+    pub tells_usage: bool,
+    /// On whose behalf it was sent, if that was said.
+    pub user: Option<String>,
+}
+
+impl Asked {
+    /// Reads a request's body.
+    ///
+    /// # Errors
+    /// [`RequestError`] names the field that is wrong or not supported.
+    pub fn parse(kind: Kind, body: &[u8]) -> Result<Self, RequestError> {
+        let mut fields = Fields::parse(body)?;
+        let mut own = fields.within("espalier")?;
+        let model: String = fields.need("model")?;
+        let prompts = match kind {
+            Kind::Chat => vec![prompt::take_conversation(&mut fields)?],
+            Kind::Completion => prompt::take_prompts(&mut fields)?,
+        };
+        let one = take_one(kind, &model, &mut fields, &mut own)?;
+        let count = take_count(&mut fields, prompts.len())?;
+        let streams = fields.take("stream")?.unwrap_or(false);
+        let tells_usage = take_stream_options(&mut fields)?;
+        let user = take_user(&mut fields)?;
+        for (name, usual) in USUAL {
+            fields.only(name, usual)?;
+        }
+        own.map_or(Ok(()), Fields::end)?;
+        fields.end()?;
+        let choices = prompts.into_iter().flat_map(|prompt| chosen(&one, &prompt, count)).collect();
+        Ok(Self { kind, model, choices, of_each: count as usize, streams, tells_usage, user })
+    }
+}
+
+/// The choices for one prompt: each draws with a seed of its own.
+fn chosen(one: &pb::GenerateRequest, prompt: &Prompt, count: u32) -> Vec<pb::GenerateRequest> {
+    let choice = |i: u32| {
+        let mut choice = pb::GenerateRequest { prompt: Some(prompt.clone()), ..one.clone() };
+        if let Some(sampling) = &mut choice.sampling {
+            sampling.seed = sampling.seed.map(|seed| seed.wrapping_add(u64::from(i)));
+        }
+        choice
+    };
+    (0..count).map(choice).collect()
+}
+
+/// Takes all that is the same for each choice.
+fn take_one(
+    kind: Kind,
+    model: &str,
+    fields: &mut Fields,
+    own: &mut Option<Fields>,
+) -> Result<pb::GenerateRequest, RequestError> {
+    let sampling = sampling::take(fields, own)?;
+    let max_tokens = take_max_tokens(kind, fields)?;
+    let mut one = pb::GenerateRequest {
+        target: model.to_owned(),
+        max_tokens: max_tokens.unwrap_or(u32::MAX),
+        cut_to_context: max_tokens.is_none(),
+        sampling: Some(sampling),
+        stop_strings: take_stop(fields)?,
+        logprobs: take_logprobs(kind, fields)?,
+        ..pb::GenerateRequest::default()
+    };
+    if let Some(own) = own {
+        one.policy = own.take("policy")?.unwrap_or_default();
+        one.drafter = own.take("drafter")?.unwrap_or_default();
+        one.no_speculation = !own.take("speculate")?.unwrap_or(true);
+        one.stop_tokens = own.take("stop_tokens")?.unwrap_or_default();
+    }
+    Ok(one)
+}
+
+fn take_max_tokens(kind: Kind, fields: &mut Fields) -> Result<Option<u32>, RequestError> {
+    let max_tokens: Option<u32> = fields.take("max_tokens")?;
+    match kind {
+        Kind::Chat => Ok(fields.take("max_completion_tokens")?.or(max_tokens)),
+        Kind::Completion => Ok(Some(max_tokens.unwrap_or(COMPLETION_TOKENS))),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a text or a list of texts was expected")]
+enum Stop {
+    One(String),
+    Several(Vec<String>),
+}
+
+fn take_stop(fields: &mut Fields) -> Result<Vec<String>, RequestError> {
+    Ok(match fields.take("stop")? {
+        None => Vec::new(),
+        Some(Stop::One(text)) => vec![text],
+        Some(Stop::Several(texts)) => texts,
+    })
+}
+
+fn take_logprobs(kind: Kind, fields: &mut Fields) -> Result<Option<u32>, RequestError> {
+    let (name, found, most) = match kind {
+        Kind::Chat => {
+            let wanted = fields.take("logprobs")?.unwrap_or(false);
+            let top: Option<u32> = fields.take("top_logprobs")?;
+            match (wanted, top) {
+                (false, Some(1..)) => {
+                    let (field, found) = (fields.named("top_logprobs"), "given".to_owned());
+                    return Err(RequestError::Unsupported { field, found, supported: "`logprobs: true` beside it" });
+                }
+                (wanted, top) => ("top_logprobs", wanted.then(|| top.unwrap_or(0)), CHAT_LOGPROBS_MAX),
+            }
+        }
+        Kind::Completion => ("logprobs", fields.take("logprobs")?, COMPLETION_LOGPROBS_MAX),
+    };
+    within(fields, name, found, most)?;
+    Ok(found)
+}
+
+/// Takes how many choices each of so many prompts is to have.
+fn take_count(fields: &mut Fields, prompts: usize) -> Result<u32, RequestError> {
+    let most = CHOICES_MAX / prompts.max(1);
+    let count: u32 = fields.take("n")?.unwrap_or(1);
+    if prompts == 0 || prompts > CHOICES_MAX {
+        let (field, high) = (fields.named("prompt"), CHOICES_MAX as f64);
+        return Err(RequestError::Range { field: format!("{field}'s length"), found: prompts as f64, low: 1.0, high });
+    }
+    if count == 0 || count as usize > most {
+        let field = fields.named("n");
+        return Err(RequestError::Range { field, found: f64::from(count), low: 1.0, high: most as f64 });
+    }
+    Ok(count)
+}
+
+fn within(fields: &Fields, name: &str, found: Option<u32>, most: u32) -> Result<(), RequestError> {
+    match found {
+        Some(found) if found > most => {
+            let (field, found) = (fields.named(name), f64::from(found));
+            Err(RequestError::Range { field, found, low: 0.0, high: f64::from(most) })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn take_stream_options(fields: &mut Fields) -> Result<bool, RequestError> {
+    let Some(mut options) = fields.within("stream_options")? else { return Ok(false) };
+    let tells_usage = options.take("include_usage")?.unwrap_or(false);
+    options.only("include_obfuscation", "false")?;
+    options.end()?;
+    Ok(tells_usage)
+}
+
+/// Takes on whose behalf it is sent: newer clients name it otherwise.
+fn take_user(fields: &mut Fields) -> Result<Option<String>, RequestError> {
+    let (user, identifier) = (fields.take("user")?, fields.take("safety_identifier")?);
+    Ok(identifier.or(user))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parse(kind: Kind, body: &Value) -> Result<Asked, RequestError> {
+        Asked::parse(kind, body.to_string().as_bytes())
+    }
+
+    fn chat(more: &Value) -> Value {
+        let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    }
+
+    #[test]
+    fn a_chat_asks_for_one_answer_as_long_as_fits_at_temperature_1() {
+        let asked = parse(Kind::Chat, &chat(&json!({}))).unwrap();
+        let [one] = &asked.choices[..] else { panic!("{asked:?}") };
+        assert!(one.cut_to_context && one.sampling.as_ref().unwrap().temperature == 1.0);
+        let said = vec![pb::ChatMessage { role: "user".into(), content: "Hi".into() }];
+        assert_eq!(one.prompt, Some(Prompt::Conversation(pb::Conversation { messages: said })));
+        assert!(!asked.streams && !asked.tells_usage);
+    }
+
+    #[test]
+    fn choices_draw_with_seeds_of_their_own() {
+        let asked = parse(Kind::Chat, &chat(&json!({"n": 3, "seed": -1, "max_tokens": 7}))).unwrap();
+        let seeds: Vec<_> = asked.choices.iter().map(|one| one.sampling.as_ref().unwrap().seed.unwrap()).collect();
+        assert_eq!(seeds, [u64::MAX, 0, 1]);
+        assert!(asked.choices.iter().all(|one| one.max_tokens == 7 && !one.cut_to_context));
+    }
+
+    #[test]
+    fn prompts_are_texts_or_tokens() {
+        for (prompt, count) in [(json!("a"), 1), (json!(["a", "b"]), 2), (json!([1, 2]), 1), (json!([[1], [2, 3]]), 2)]
+        {
+            let asked = parse(Kind::Completion, &json!({"model": "m", "prompt": prompt})).unwrap();
+            assert_eq!(asked.choices.len(), count, "{prompt}");
+            assert!(asked.choices.iter().all(|one| one.max_tokens == COMPLETION_TOKENS));
+        }
+    }
+
+    #[test]
+    fn parts_of_a_message_are_one_text() {
+        let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+        let body = json!({"model": "m", "messages": [{"role": "developer", "content": parts}]});
+        let asked = parse(Kind::Chat, &body).unwrap();
+        let said = vec![pb::ChatMessage { role: "system".into(), content: "ab".into() }];
+        assert_eq!(asked.choices[0].prompt, Some(Prompt::Conversation(pb::Conversation { messages: said })));
+    }
+
+    #[test]
+    fn our_own_fields_say_who_drafts_and_how() {
+        let own = json!({"policy": "none", "drafter": "d", "speculate": false, "top_k": 4, "acceptance": "rejection"});
+        let asked = parse(Kind::Chat, &chat(&json!({"espalier": own}))).unwrap();
+        let one = &asked.choices[0];
+        assert_eq!((one.policy.as_str(), one.drafter.as_str(), one.no_speculation), ("none", "d", true));
+        let sampling = one.sampling.as_ref().unwrap();
+        assert_eq!((sampling.top_k, sampling.acceptance()), (4, pb::Acceptance::Rejection));
+    }
+
+    #[test]
+    fn what_is_wrong_or_not_supported_is_named() {
+        let wrong = [
+            (json!({"temperature": "hot"}), "temperature"),
+            (json!({"n": 0}), "n"),
+            (json!({"n": 33}), "n"),
+            (json!({"top_logprobs": 3}), "top_logprobs"),
+            (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs"),
+            (json!({"tools": [{"type": "function"}]}), "tools"),
+            (json!({"response_format": {"type": "json_object"}}), "response_format"),
+            (json!({"logit_bias": {"a": 1.0}}), "logit_bias"),
+            (json!({"stream_options": {"other": 1}}), "stream_options.other"),
+            (json!({"espalier": {"polcy": "none"}}), "espalier.polcy"),
+            (json!({"espalier": {"acceptance": "never"}}), "espalier.acceptance"),
+            (json!({"frobnicate": true}), "frobnicate"),
+            (json!({"store": true}), "store"),
+            (json!({"messages": [{"role": "user"}]}), "messages[0].content"),
+            (
+                json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
+                "messages[0].content[0].type",
+            ),
+            (json!({"messages": [{"role": "user", "content": "a", "name": "b"}]}), "messages[0].name"),
+        ];
+        for (more, field) in wrong {
+            let error = parse(Kind::Chat, &chat(&more)).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{more}: {error}");
+            assert!(error.to_string().starts_with(&format!("`{field}`")), "{error}");
+        }
+        assert_eq!(parse(Kind::Completion, &json!({"prompt": "a"})).unwrap_err().field(), Some("model"));
+        assert!(matches!(Asked::parse(Kind::Chat, b"[1"), Err(RequestError::Json(_))));
+    }
+
+    #[test]
+    fn nulls_are_as_absent() {
+        let nothing = json!({"temperature": null, "tools": null, "frobnicate": null, "espalier": null, "stop": null});
+        assert_eq!(parse(Kind::Chat, &chat(&nothing)).unwrap(), parse(Kind::Chat, &chat(&json!({}))).unwrap());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_body_does_harm(body: Vec<u8>) {
+            for kind in [Kind::Chat, Kind::Completion] {
+                let _ = Asked::parse(kind, &body);
+            }
+        }
+    }
+}

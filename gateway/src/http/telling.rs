@@ -1,0 +1,146 @@
+//! Answers on their way to the client.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use espalier_openai::{Answer, Choice, ErrorReply, Names, Part};
+use espalier_proto::{Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, Party, SequenceId, pb};
+use futures::stream::{BoxStream, SelectAll, select_all};
+use futures::{Stream, StreamExt, TryStreamExt, future, stream};
+use serde::Serialize;
+use tonic::Status;
+
+use super::reply;
+
+/// What a call of `Generate` tells.
+pub(super) type Texts = Pin<Box<dyn Stream<Item = Result<pb::GenerateResponse, Status>> + Send>>;
+
+/// How long a stream says nothing before it shows that it is alive.
+const SILENCE_MAX: Duration = Duration::from_secs(15);
+
+/// The last event of a stream, as the API has it.
+const DONE: &str = "[DONE]";
+
+/// All choices of an answer, under way.
+pub(super) struct Choices {
+    id: SequenceId,
+    /// What comes of each, by its index.
+    events: SelectAll<BoxStream<'static, Result<(usize, GenerationEvent), Fault>>>,
+    choices: Vec<Choice>,
+    /// Characters of each that came.
+    told: Vec<usize>,
+    /// Choices of each prompt.
+    of_each: usize,
+}
+
+impl Choices {
+    /// Waits until each has begun; what fails until then is a failure of the request.
+    pub(super) async fn begin(texts: Vec<Texts>, of_each: usize) -> Result<Self, Fault> {
+        let begun = texts.into_iter().map(|texts| async move {
+            let mut events = texts.map(read).boxed();
+            match events.try_next().await? {
+                Some(GenerationEvent::Begun(begun)) => Ok((begun.id, events)),
+                _ => Err(Fault::new(Party::Gateway, FaultKind::Internal, "an answer did not begin with its beginning")),
+            }
+        });
+        let begun = future::try_join_all(begun).await?;
+        let count = begun.len();
+        let id = begun.first().map(|(id, _)| id.clone());
+        let id = id.ok_or_else(|| Fault::new(Party::Client, FaultKind::BadInput, "no choice was asked for"))?;
+        let of = |(index, (_, events)): (usize, (SequenceId, BoxStream<'static, Result<GenerationEvent, Fault>>))| {
+            events.map_ok(move |event| (index, event)).boxed()
+        };
+        let events = select_all(begun.into_iter().enumerate().map(of));
+        Ok(Self { id, events, choices: vec![Choice::default(); count], told: vec![0; count], of_each })
+    }
+
+    /// Names the first choice in the logs of all services.
+    pub(super) fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// The whole answer, once all choices have ended.
+    pub(super) async fn whole(mut self, names: &Names) -> Result<Response, Fault> {
+        while let Some((index, event)) = self.events.try_next().await? {
+            self.take(index, event);
+        }
+        Ok(reply::json(&names.whole(&self.choices, self.of_each)))
+    }
+
+    fn take(&mut self, index: usize, event: GenerationEvent) {
+        let Some(choice) = self.choices.get_mut(index) else { return };
+        match event {
+            GenerationEvent::Begun(_) => {}
+            GenerationEvent::Tokens(tokens) => choice.push(tokens),
+            GenerationEvent::Finished(completion) => choice.end(*completion),
+        }
+    }
+
+    /// The answer piece by piece, and at its end what was used, if that is wanted.
+    pub(super) fn stream(mut self, names: Names, tells_usage: bool) -> Response {
+        let beginnings: Vec<Answer> = (0..self.choices.len()).filter_map(|index| names.beginning(index)).collect();
+        let first = stream::iter(beginnings.into_iter().map(|piece| event(&piece)));
+        let mut over = false;
+        let rest = stream::poll_fn(move |context| {
+            if over {
+                return std::task::Poll::Ready(None);
+            }
+            let next = std::task::ready!(self.events.poll_next_unpin(context));
+            let told = match next {
+                Some(Ok((index, found))) => vec![event(&self.piece(&names, index, found))],
+                Some(Err(fault)) => {
+                    over = true;
+                    vec![event(&ErrorReply::from(&fault).body)]
+                }
+                None => {
+                    over = true;
+                    let usage = tells_usage.then(|| event(&names.usage(&self.choices, self.of_each)));
+                    usage.into_iter().chain([Event::default().data(DONE)]).collect()
+                }
+            };
+            std::task::Poll::Ready(Some(stream::iter(told)))
+        });
+        let events = first.chain(rest.flatten()).map(Ok::<_, Infallible>);
+        Sse::new(events).keep_alive(KeepAlive::new().interval(SILENCE_MAX)).into_response()
+    }
+
+    /// What is told of an event.
+    fn piece(&mut self, names: &Names, index: usize, found: GenerationEvent) -> Answer {
+        let before = self.told.get(index).copied().unwrap_or_default();
+        let piece = match &found {
+            GenerationEvent::Finished(completion) => names.part(&last(index, before, completion)),
+            GenerationEvent::Tokens(tokens) => names.part(&of_tokens(index, before, tokens)),
+            GenerationEvent::Begun(_) => names.part(&of_tokens(index, before, &[])),
+        };
+        if let (GenerationEvent::Tokens(tokens), Some(told)) = (&found, self.told.get_mut(index)) {
+            *told += tokens.iter().map(|token| token.text.chars().count()).sum::<usize>();
+        }
+        // Of a stream nothing but its end is needed later.
+        if matches!(found, GenerationEvent::Finished(_)) {
+            self.take(index, found);
+        }
+        piece
+    }
+}
+
+fn of_tokens(index: usize, before: usize, tokens: &[GeneratedToken]) -> Part<'_> {
+    Part { index, tokens, before, rest: "", reason: None }
+}
+
+fn last(index: usize, before: usize, completion: &Completion) -> Part<'_> {
+    Part { index, tokens: &[], before, rest: &completion.text, reason: Some(completion.reason) }
+}
+
+fn read(told: Result<pb::GenerateResponse, Status>) -> Result<GenerationEvent, Fault> {
+    let unread = |error| Fault::new(Party::Gateway, FaultKind::Internal, error);
+    let told = told.map_err(|status| Fault::from_status(Party::Gateway, &status))?;
+    GenerationEvent::try_from(told).map_err(unread)
+}
+
+/// An event of a stream. None of the objects that are told can fail to be written, or holds the end of a line.
+fn event(object: &impl Serialize) -> Event {
+    Event::default().data(serde_json::to_string(object).unwrap_or_default())
+}

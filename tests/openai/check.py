@@ -1,0 +1,108 @@
+"""Clients that nobody here wrote, against a running gateway: their objects can be read, their errors are the right ones."""
+
+import asyncio
+import os
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+import openai
+from langchain_openai import ChatOpenAI
+
+URL = os.environ["ESPALIER_URL"]
+QUESTION = [{"role": "user", "content": "Ann has 3 dogs and 2 cats. How many pets has she?"}]
+
+
+def setUpModule():
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            return urllib.request.urlopen(f"{URL}/readyz", timeout=5).read()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+class OpenAi(unittest.TestCase):
+    client = openai.OpenAI(base_url=f"{URL}/v1", api_key="none", max_retries=0)
+
+    def chat(self, **more):
+        return self.client.chat.completions.create(model="medium", messages=QUESTION, max_tokens=24, **more)
+
+    def test_models_are_listed(self):
+        self.assertEqual([model.id for model in self.client.models.list()], ["medium", "small"])
+        self.assertEqual(self.client.models.retrieve("small").object, "model")
+
+    def test_a_stream_has_the_text_of_the_whole(self):
+        whole = self.chat(temperature=0.7, seed=3)
+        self.assertEqual(whole.choices[0].message.role, "assistant")
+        pieces = list(self.chat(temperature=0.7, seed=3, stream=True, stream_options={"include_usage": True}))
+        text = "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual(pieces[-1].usage.total_tokens, whole.usage.total_tokens)
+        self.assertGreaterEqual(pieces[-1].usage.espalier["tau"], 1)
+
+    def test_speculation_changes_no_text(self):
+        plain = self.chat(temperature=0.7, seed=3, extra_body={"espalier": {"speculate": False}})
+        self.assertEqual(plain.usage.espalier["drafted"], 0)
+        self.assertEqual(plain.choices[0].message.content, self.chat(temperature=0.7, seed=3).choices[0].message.content)
+
+    def test_choices_and_seeds(self):
+        first, second = (self.chat(temperature=1, seed=5, n=3) for _ in range(2))
+        texts = [choice.message.content for choice in first.choices]
+        self.assertEqual(texts, [choice.message.content for choice in second.choices])
+        self.assertEqual(len(set(texts)), 3)
+
+    def test_stops_end_a_text(self):
+        self.assertIn(" ", self.chat(temperature=0).choices[0].message.content)
+        stopped = self.chat(temperature=0, stop=[" "]).choices[0]
+        self.assertEqual((stopped.finish_reason, " " in stopped.message.content), ("stop", False))
+
+    def test_logprobs(self):
+        rated = self.chat(temperature=0, logprobs=True, top_logprobs=3).choices[0].logprobs.content
+        self.assertEqual(len(rated), 24)
+        for token in rated:
+            self.assertAlmostEqual(token.logprob, token.top_logprobs[0].logprob)
+            self.assertEqual((token.token, len(token.top_logprobs)), (token.top_logprobs[0].token, 3))
+
+    def test_completions(self):
+        answer = self.client.completions.create(model="small", prompt=["2 + 3 =", "5 - 1 ="], logprobs=2, temperature=0)
+        self.assertEqual([choice.index for choice in answer.choices], [0, 1])
+        self.assertEqual(len(answer.choices[1].logprobs.token_logprobs), 16)
+
+    def test_what_is_wrong_is_told(self):
+        with self.assertRaises(openai.NotFoundError) as found:
+            self.client.chat.completions.create(model="huge", messages=QUESTION)
+        self.assertEqual((found.exception.code, found.exception.param), ("model_not_found", "model"))
+        tool = {"type": "function", "function": {"name": "add", "parameters": {}}}
+        with self.assertRaises(openai.BadRequestError) as found:
+            self.chat(tools=[tool])
+        self.assertEqual(found.exception.param, "tools")
+
+    def test_many_at_once(self):
+        async def ask():
+            client = openai.AsyncOpenAI(base_url=f"{URL}/v1", api_key="none")
+
+            async def text():
+                stream = await client.chat.completions.create(
+                    model="small", messages=QUESTION, max_tokens=16, temperature=0, stream=True
+                )
+                return "".join([piece.choices[0].delta.content or "" async for piece in stream])
+
+            return await asyncio.gather(*(text() for _ in range(16)))
+
+        self.assertEqual(len(set(asyncio.run(ask()))), 1)
+
+
+class LangChain(unittest.TestCase):
+    def test_an_answer_whole_and_in_pieces(self):
+        model = ChatOpenAI(model="medium", base_url=f"{URL}/v1", api_key="none", temperature=0, max_tokens=24)
+        whole = model.invoke(QUESTION[0]["content"])
+        self.assertEqual(whole.usage_metadata["output_tokens"], 24)
+        self.assertEqual("".join(piece.content for piece in model.stream(QUESTION[0]["content"])), whole.content)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,177 @@
+//! OpenAI's API over HTTP: the same texts as over gRPC, whole and piece by piece; what is wrong is refused by name.
+
+use std::net::SocketAddr;
+
+use espalier_client::Client;
+use espalier_local::{Role, System};
+use espalier_proto::{GenerationRequest, Message, Prompt};
+use espalier_speculation::StopStrings;
+use espalier_tests::{address, answer, client, request, sampling, start};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+const QUESTION: &str = "Ann has 3 dogs and 2 cats. How many pets has she?";
+
+struct Heard {
+    status: StatusCode,
+    headers: hyper::HeaderMap,
+    body: Bytes,
+}
+
+impl Heard {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// The objects of a stream, up to the word that it is done.
+    fn events(&self) -> Vec<Value> {
+        let text = std::str::from_utf8(&self.body).unwrap();
+        let mut events: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+        assert_eq!(events.pop(), Some("[DONE]"));
+        events.into_iter().map(|event| serde_json::from_str(event).unwrap()).collect()
+    }
+}
+
+async fn send(gateway: SocketAddr, method: Method, path: &str, body: String) -> Heard {
+    let stream = TokioIo::new(TcpStream::connect(gateway).await.unwrap());
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::builder().method(method).uri(path).header("host", gateway.to_string());
+    let response = sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap();
+    let (parts, body) = response.into_parts();
+    Heard { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
+}
+
+async fn post(gateway: SocketAddr, path: &str, body: &Value) -> Heard {
+    send(gateway, Method::POST, path, body.to_string()).await
+}
+
+async fn started() -> (System, SocketAddr, Client) {
+    let system = start(&["small", "medium"], Some(1), 1).await;
+    let (gateway, client) = (address(&system, Role::Gateway), client(&system));
+    (system, gateway, client)
+}
+
+fn chat(more: &Value) -> Value {
+    let mut body = json!({"model": "medium", "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 24});
+    body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    body
+}
+
+/// The same over gRPC.
+fn asked(temperature: f64, seed: u64) -> GenerationRequest {
+    let said = Message { role: "user".to_owned(), content: QUESTION.to_owned() };
+    let prompt = Prompt::Conversation(vec![said]);
+    GenerationRequest { prompt, ..request("medium", &[], 24, sampling(temperature, seed)) }
+}
+
+fn said(choice: &Value) -> &str {
+    choice["message"]["content"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn texts_are_those_of_grpc_whole_and_piece_by_piece() {
+    let (system, gateway, client) = started().await;
+    for (temperature, seed) in [(0.0, 0), (0.8, 5)] {
+        let expected = answer(&client, asked(temperature, seed)).await.text();
+        let body = json!({"temperature": temperature, "seed": seed});
+        let whole = post(gateway, "/v1/chat/completions", &chat(&body)).await;
+        assert_eq!((whole.status, said(&whole.json()["choices"][0])), (StatusCode::OK, expected.as_str()));
+        let id = whole.json()["id"].as_str().unwrap().to_owned();
+        assert!(id.ends_with(whole.headers["x-request-id"].to_str().unwrap()), "{id}");
+
+        let streamed = json!({"stream": true, "stream_options": {"include_usage": true}});
+        let mut body = chat(&body);
+        body.as_object_mut().unwrap().extend(streamed.as_object().unwrap().clone());
+        let events = post(gateway, "/v1/chat/completions", &body).await.events();
+        let (usage, pieces) = events.split_last().unwrap();
+        let text: String = pieces.iter().filter_map(|piece| piece["choices"][0]["delta"]["content"].as_str()).collect();
+        assert_eq!((text, &pieces[0]["choices"][0]["delta"]["role"]), (expected, &json!("assistant")));
+        assert_eq!(usage["usage"]["completion_tokens"], whole.json()["usage"]["completion_tokens"]);
+        assert!(usage["usage"]["espalier"]["tau"].as_f64().unwrap() >= 1.0, "{usage}");
+    }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn each_choice_has_the_text_of_its_own_seed() {
+    let (system, gateway, client) = started().await;
+    let body = chat(&json!({"temperature": 0.9, "seed": 40, "n": 3}));
+    let heard = post(gateway, "/v1/chat/completions", &body).await.json();
+    for (i, choice) in heard["choices"].as_array().unwrap().iter().enumerate() {
+        let expected = answer(&client, asked(0.9, 40 + i as u64)).await;
+        assert_eq!((choice["index"].as_u64(), said(choice)), (Some(i as u64), expected.text().as_str()));
+    }
+    let one = answer(&client, asked(0.9, 40)).await.completion.prompt_tokens;
+    assert_eq!(heard["usage"]["prompt_tokens"], one, "the prompt counts once");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn completions_know_stops_and_logprobs() {
+    let (system, gateway, client) = started().await;
+    let text = "Q: 2 + 3 = ?\nA:";
+    let stop_strings = StopStrings::new(vec![".".to_owned()]).unwrap();
+    let plain = request("small", &[], 20, sampling(0.0, 0));
+    let request = GenerationRequest { prompt: Prompt::Text(text.to_owned()), stop_strings, logprobs: Some(2), ..plain };
+    let expected = answer(&client, request).await;
+    let body = json!({
+        "model": "small", "prompt": [text, text], "max_tokens": 20, "temperature": 0, "stop": ".", "logprobs": 2,
+    });
+    let heard = post(gateway, "/v1/completions", &body).await.json();
+    for choice in heard["choices"].as_array().unwrap() {
+        assert_eq!(choice["text"], expected.text());
+        let logprobs: Vec<f64> = expected.tokens.iter().map(|token| token.logprob.unwrap()).collect();
+        assert_eq!(choice["logprobs"]["token_logprobs"], json!(logprobs));
+        assert_eq!(choice["logprobs"]["top_logprobs"][0].as_object().unwrap().len(), 2);
+    }
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_chat_that_names_no_length_goes_on_to_its_end() {
+    let (system, gateway, _) = started().await;
+    let body = json!({"model": "medium", "messages": [{"role": "user", "content": QUESTION}], "temperature": 0});
+    let heard = post(gateway, "/v1/chat/completions", &body).await.json();
+    assert_eq!(heard["choices"][0]["finish_reason"], "stop", "{heard}");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_refused_by_name() {
+    let (system, gateway, _) = started().await;
+    let cases = [
+        (chat(&json!({"model": "huge"})), 404, Some("model"), "unknown target `huge`"),
+        (chat(&json!({"frobnicate": 1})), 400, Some("frobnicate"), "`frobnicate` is not supported"),
+        (chat(&json!({"temperature": -1})), 400, None, "temperature"),
+        (chat(&json!({"max_tokens": 100_000})), 400, None, "max_tokens is 100000"),
+        (chat(&json!({"espalier": {"drafter": "nobody"}})), 400, None, "unknown drafter `nobody`"),
+    ];
+    for (body, status, param, words) in cases {
+        let heard = post(gateway, "/v1/chat/completions", &body).await;
+        let error = &heard.json()["error"];
+        assert_eq!((heard.status.as_u16(), error["param"].as_str()), (status, param), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
+    }
+    let lost = send(gateway, Method::GET, "/v1/embeddings", String::new()).await;
+    assert_eq!((lost.status.as_u16(), lost.json()["error"]["code"].as_str()), (404, Some("not_found")));
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn models_are_listed_and_probes_answered() {
+    let (system, gateway, _) = started().await;
+    let models = send(gateway, Method::GET, "/v1/models", String::new()).await.json();
+    let names: Vec<&str> = models["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert_eq!(names, ["medium", "small"]);
+    let one = send(gateway, Method::GET, "/v1/models/small", String::new()).await.json();
+    assert_eq!((&one["object"], &one["espalier"]["drafters"]), (&json!("model"), &json!(["drafter"])));
+    for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/v1/models/huge", 404)] {
+        assert_eq!(send(gateway, Method::GET, path, String::new()).await.status.as_u16(), status, "{path}");
+    }
+    system.stop().await.unwrap();
+}
