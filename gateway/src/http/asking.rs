@@ -1,5 +1,7 @@
 //! A request on its way to the targets.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request};
@@ -8,13 +10,13 @@ use espalier_openai::{Asked, ErrorReply, Kind, Names};
 use espalier_proto::pb::generation_server::Generation;
 use espalier_proto::{CLIENT_NAME_KEY, Fault, Party, is_client_name, pb};
 use espalier_service_kit::CallerAddress;
-use futures::future::try_join_all;
 use tonic::metadata::MetadataMap;
 
 use super::reply::Refused;
 use super::telling::{Choices, Texts};
 use super::{Http, now};
 use crate::keys::Holder;
+use crate::service::Gateway;
 use crate::session::SESSION_HEADER;
 
 /// What names the request in the logs of all services, in its response.
@@ -38,10 +40,9 @@ impl Http {
         let asked = Asked::parse(kind, &self.read(&headers, body).await?)?;
         self.check_model(&asked.model)?;
         let address = extensions.get::<CallerAddress>().copied();
-        let caller = Caller { holder, address, metadata: metadata(&headers, asked.user.as_deref()) };
-        // All choices or none: who finds no room for one has the others' given back.
-        let texts = try_join_all(asked.choices.iter().map(|choice| self.begin(choice.clone(), &caller))).await?;
-        let choices = Choices::begin(texts, asked.of_each).await?;
+        let caller = Arc::new(Caller { holder, address, metadata: metadata(&headers, asked.user.as_deref()) });
+        let call = |choice| begin(self.gateway.clone(), choice, Arc::clone(&caller));
+        let choices = Choices::begin(asked.choices.into_iter().map(call), asked.of_each).await?;
         let id = choices.id().to_owned();
         let prefix = match kind {
             Kind::Chat => "chatcmpl-",
@@ -65,20 +66,20 @@ impl Http {
             _ => Ok(()),
         }
     }
+}
 
-    /// Gets one choice under way.
-    async fn begin(&self, choice: pb::GenerateRequest, caller: &Caller) -> Result<Texts, Fault> {
-        let mut request = tonic::Request::new(choice);
-        *request.metadata_mut() = caller.metadata.clone();
-        if let Some(holder) = &caller.holder {
-            request.extensions_mut().insert(holder.clone());
-        }
-        if let Some(address) = caller.address {
-            request.extensions_mut().insert(address);
-        }
-        let answered = self.gateway.generate(request).await;
-        answered.map(tonic::Response::into_inner).map_err(|status| Fault::from_status(Party::Gateway, &status))
+/// Gets one choice under way.
+async fn begin(gateway: Gateway, choice: pb::GenerateRequest, caller: Arc<Caller>) -> Result<Texts, Fault> {
+    let mut request = tonic::Request::new(choice);
+    *request.metadata_mut() = caller.metadata.clone();
+    if let Some(holder) = &caller.holder {
+        request.extensions_mut().insert(holder.clone());
     }
+    if let Some(address) = caller.address {
+        request.extensions_mut().insert(address);
+    }
+    let answered = gateway.generate(request).await;
+    answered.map(tonic::Response::into_inner).map_err(|status| Fault::from_status(Party::Gateway, &status))
 }
 
 /// What the headers of a request say in terms of gRPC. Its `user` is the client, where no header names one.

@@ -1,6 +1,7 @@
 //! Answers on their way to the client.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use espalier_openai::{Answer, Choice, ErrorReply, Names, Part};
 use espalier_proto::{Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, Party, SequenceId, pb};
 use futures::stream::{BoxStream, SelectAll, select_all};
-use futures::{Stream, StreamExt, TryStreamExt, future, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use tonic::Status;
 
@@ -27,6 +28,8 @@ const DONE: &str = "[DONE]";
 /// All choices of an answer, under way.
 pub(super) struct Choices {
     id: SequenceId,
+    /// The choice that began first.
+    first: usize,
     /// What comes of each, by its index.
     events: SelectAll<BoxStream<'static, Result<(usize, GenerationEvent), Fault>>>,
     choices: Vec<Choice>,
@@ -37,27 +40,29 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// Waits until each has begun; what fails until then is a failure of the request.
-    pub(super) async fn begin(texts: Vec<Texts>, of_each: usize) -> Result<Self, Fault> {
-        let begun = texts.into_iter().map(|texts| async move {
-            let mut events = texts.map(read).boxed();
-            match events.try_next().await? {
-                Some(GenerationEvent::Begun(begun)) => Ok((begun.id, events)),
-                _ => Err(Fault::new(Party::Gateway, FaultKind::Internal, "an answer did not begin with its beginning")),
-            }
-        });
-        let begun = future::try_join_all(begun).await?;
-        let count = begun.len();
-        let id = begun.first().map(|(id, _)| id.clone());
-        let id = id.ok_or_else(|| Fault::new(Party::Client, FaultKind::BadInput, "no choice was asked for"))?;
-        let of = |(index, (_, events)): (usize, (SequenceId, BoxStream<'static, Result<GenerationEvent, Fault>>))| {
-            events.map_ok(move |event| (index, event)).boxed()
+    /// Waits until one has begun; what fails until then is a failure of the request. Nobody waits for the others: each may
+    /// need the place of one that has ended.
+    pub(super) async fn begin(
+        calls: impl Iterator<Item = impl Future<Output = Result<Texts, Fault>> + Send + 'static>,
+        of_each: usize,
+    ) -> Result<Self, Fault> {
+        let of = |(index, call)| {
+            let texts = stream::once(call).map_ok(|texts: Texts| texts.map(read)).try_flatten();
+            texts.map_ok(move |event| (index, event)).boxed()
         };
-        let events = select_all(begun.into_iter().enumerate().map(of));
-        Ok(Self { id, events, choices: vec![Choice::default(); count], told: vec![0; count], of_each })
+        let mut events = select_all(calls.enumerate().map(of));
+        let count = events.len();
+        let unbegun = || Fault::new(Party::Gateway, FaultKind::Internal, "an answer did not begin with its beginning");
+        match events.try_next().await? {
+            Some((first, GenerationEvent::Begun(begun))) => {
+                let (choices, told) = (vec![Choice::default(); count], vec![0; count]);
+                Ok(Self { id: begun.id, first, events, choices, told, of_each })
+            }
+            _ => Err(unbegun()),
+        }
     }
 
-    /// Names the first choice in the logs of all services.
+    /// Names the choice that began first in the logs of all services.
     pub(super) fn id(&self) -> &str {
         self.id.as_str()
     }
@@ -81,8 +86,7 @@ impl Choices {
 
     /// The answer piece by piece, and at its end what was used, if that is wanted.
     pub(super) fn stream(mut self, names: Names, tells_usage: bool) -> Response {
-        let beginnings: Vec<Answer> = (0..self.choices.len()).filter_map(|index| names.beginning(index)).collect();
-        let first = stream::iter(beginnings.into_iter().map(|piece| event(&piece)));
+        let first = stream::iter(names.beginning(self.first).map(|piece| event(&piece)));
         let mut over = false;
         let rest = stream::poll_fn(move |context| {
             if over {
@@ -90,7 +94,9 @@ impl Choices {
             }
             let next = std::task::ready!(self.events.poll_next_unpin(context));
             let told = match next {
-                Some(Ok((index, found))) => vec![event(&self.piece(&names, index, found))],
+                Some(Ok((index, found))) => {
+                    self.piece(&names, index, found).map(|piece| event(&piece)).into_iter().collect()
+                }
                 Some(Err(fault)) => {
                     over = true;
                     vec![event(&ErrorReply::from(&fault).body)]
@@ -107,13 +113,13 @@ impl Choices {
         Sse::new(events).keep_alive(KeepAlive::new().interval(SILENCE_MAX)).into_response()
     }
 
-    /// What is told of an event.
-    fn piece(&mut self, names: &Names, index: usize, found: GenerationEvent) -> Answer {
+    /// What is told of an event, if anything is.
+    fn piece(&mut self, names: &Names, index: usize, found: GenerationEvent) -> Option<Answer> {
         let before = self.told.get(index).copied().unwrap_or_default();
         let piece = match &found {
-            GenerationEvent::Finished(completion) => names.part(&last(index, before, completion)),
-            GenerationEvent::Tokens(tokens) => names.part(&of_tokens(index, before, tokens)),
-            GenerationEvent::Begun(_) => names.part(&of_tokens(index, before, &[])),
+            GenerationEvent::Finished(completion) => Some(names.part(&last(index, before, completion))),
+            GenerationEvent::Tokens(tokens) => Some(names.part(&of_tokens(index, before, tokens))),
+            GenerationEvent::Begun(_) => names.beginning(index),
         };
         if let (GenerationEvent::Tokens(tokens), Some(told)) = (&found, self.told.get_mut(index)) {
             *told += tokens.iter().map(|token| token.text.chars().count()).sum::<usize>();

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use espalier_client::Client;
-use espalier_local::{Role, System};
+use espalier_local::{Plan, Role, System};
 use espalier_proto::{GenerationRequest, Message, Prompt};
 use espalier_speculation::StopStrings;
-use espalier_tests::{address, answer, client, request, sampling, start};
+use espalier_tests::{address, answer, client, plan, request, sampling, start};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
@@ -108,6 +108,24 @@ async fn each_choice_has_the_text_of_its_own_seed() {
     }
     let one = answer(&client, asked(0.9, 40)).await.completion.prompt_tokens;
     assert_eq!(heard["usage"]["prompt_tokens"], one, "the prompt counts once");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn choices_that_need_each_others_place_come_all_the_same() {
+    let plan = Plan { requests_max: 1, ..plan(&["medium"], Some(1), 1) };
+    let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
+    let gateway = address(&system, Role::Gateway);
+    for stream in [false, true] {
+        let body = chat(&json!({"temperature": 0, "n": 3, "stream": stream}));
+        let heard = post(gateway, "/v1/chat/completions", &body).await;
+        let ends = |object: &Value| {
+            let choices = object["choices"].as_array().unwrap().clone();
+            choices.iter().filter(|choice| choice["finish_reason"] == "length").count()
+        };
+        let ended: usize = if stream { heard.events().iter().map(ends).sum() } else { ends(&heard.json()) };
+        assert_eq!(ended, 3, "stream: {stream}");
+    }
     system.stop().await.unwrap();
 }
 
