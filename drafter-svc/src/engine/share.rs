@@ -165,9 +165,14 @@ mod tests {
                 for &(target, rows) in arrivals.get(pass).into_iter().flatten() {
                     let target = target % weights.len();
                     let own = rows + waiting.iter().filter(|step| step.target == target).map(|step| step.rows).sum::<usize>();
-                    // While the target runs so much, others run what their weights allow, and one step over.
+                    // While the target runs so much, others run what their weights allow, what they are owed, which is at
+                    // most what a step of the least weight is to them, and one step over.
                     let others = weights.iter().enumerate().filter(|(other, _)| *other != target);
-                    let share = |weight: u32| (own + STEP_MAX) * weight as usize / weights[target] as usize + STEP_MAX + 1;
+                    let least = weights.iter().min().copied().unwrap_or(1) as usize;
+                    let share = |weight: u32| {
+                        let (weight, of_target) = (weight as usize, weights[target] as usize);
+                        (own * weight).div_ceil(of_target) + (STEP_MAX * weight).div_ceil(least) + STEP_MAX + 1
+                    };
                     let before: usize = own + others.map(|(_, &weight)| share(weight)).sum::<usize>();
                     waiting.push(Step { target, sequence: 0, rows, due: pass + before / PASS_ROWS + 1 });
                 }
