@@ -40,6 +40,7 @@ impl Asker {
                 });
                 let call = Request::post("/v1/completions").header("host", gateway.to_string());
                 let call = call.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+                sender.ready().await.unwrap();
                 pieces(sender.send_request(call).await.unwrap().into_body()).await
             }
         }
