@@ -1,9 +1,10 @@
 //! What the client is told: one object, or the pieces of a stream.
 
+use std::borrow::Cow;
+
 use espalier_proto::{Completion, GeneratedToken, SpeculationSummary};
 use espalier_speculation::FinishReason;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::logprobs::{ChatLogprobs, CompletionLogprobs};
 use crate::request::Kind;
@@ -46,12 +47,12 @@ pub struct Part<'a> {
 
 /// An object of the API: a whole answer, or a piece of one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Answer {
-    id: String,
+pub struct Answer<'a> {
+    id: &'a str,
     object: &'static str,
     created: u64,
-    model: String,
-    choices: Vec<Value>,
+    model: &'a str,
+    choices: Vec<Told<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
 }
@@ -84,7 +85,15 @@ struct Speculation {
     seed: u64,
 }
 
-#[derive(Serialize)]
+/// What is told of a choice.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Told<'a> {
+    Chat(ChatChoice<'a>),
+    Text(TextChoice<'a>),
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
 struct ChatChoice<'a> {
     index: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,18 +105,18 @@ struct ChatChoice<'a> {
 }
 
 /// What is said, or a piece of it.
-#[derive(Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 struct Said<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<&'a str>,
+    content: Option<Cow<'a, str>>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 struct TextChoice<'a> {
     index: usize,
-    text: &'a str,
+    text: Cow<'a, str>,
     logprobs: Option<CompletionLogprobs>,
     finish_reason: Option<&'static str>,
 }
@@ -117,11 +126,6 @@ fn finish(reason: FinishReason) -> &'static str {
         FinishReason::Stop => "stop",
         FinishReason::Length => "length",
     }
-}
-
-/// An object of a choice; none of the types here can fail to be written.
-fn written(choice: impl Serialize) -> Value {
-    serde_json::to_value(choice).unwrap_or_default()
 }
 
 impl Choice {
@@ -149,64 +153,64 @@ impl Choice {
 
 impl Names {
     /// The whole answer, of so many choices for each prompt.
-    pub fn whole(&self, choices: &[Choice], of_each: usize) -> Answer {
+    pub fn whole<'a>(&'a self, choices: &'a [Choice], of_each: usize) -> Answer<'a> {
         let object = match self.kind {
             Kind::Chat => "chat.completion",
             Kind::Completion => "text_completion",
         };
-        let whole = |(index, choice): (usize, &Choice)| self.whole_choice(index, choice);
+        let whole = |(index, choice): (usize, &'a Choice)| self.whole_choice(index, choice);
         self.object(object, choices.iter().enumerate().map(whole).collect(), Some(Usage::of(choices, of_each)))
     }
 
-    fn whole_choice(&self, index: usize, choice: &Choice) -> Value {
+    fn whole_choice<'a>(&self, index: usize, choice: &'a Choice) -> Told<'a> {
         let finish_reason = choice.completion.as_ref().map(|completion| finish(completion.reason));
         let rated = choice.wants_logprobs();
         match self.kind {
             Kind::Chat => {
-                let message = Some(Said { role: Some("assistant"), content: Some(&choice.text) });
+                let message = Some(Said { role: Some("assistant"), content: Some(choice.text.as_str().into()) });
                 let logprobs = rated.then(|| ChatLogprobs::of(&choice.tokens));
-                written(ChatChoice { index, message, delta: None, logprobs, finish_reason })
+                Told::Chat(ChatChoice { index, message, delta: None, logprobs, finish_reason })
             }
             Kind::Completion => {
                 let logprobs = rated.then(|| CompletionLogprobs::of(&choice.tokens, 0));
-                written(TextChoice { index, text: &choice.text, logprobs, finish_reason })
+                Told::Text(TextChoice { index, text: choice.text.as_str().into(), logprobs, finish_reason })
             }
         }
     }
 
     /// What a stream says of a choice before its first token; completions say nothing.
-    pub fn beginning(&self, index: usize) -> Option<Answer> {
-        let delta = Some(Said { role: Some("assistant"), content: Some("") });
+    pub fn beginning(&self, index: usize) -> Option<Answer<'_>> {
+        let delta = Some(Said { role: Some("assistant"), content: Some("".into()) });
         let choice = ChatChoice { index, message: None, delta, logprobs: None, finish_reason: None };
-        (self.kind == Kind::Chat).then(|| self.piece(vec![written(choice)], None))
+        (self.kind == Kind::Chat).then(|| self.piece(vec![Told::Chat(choice)], None))
     }
 
     /// A piece of a stream.
-    pub fn part(&self, part: &Part<'_>) -> Answer {
+    pub fn part(&self, part: &Part<'_>) -> Answer<'_> {
         let text: String = part.tokens.iter().map(|token| token.text.as_str()).chain([part.rest]).collect();
         let (index, finish_reason) = (part.index, part.reason.map(finish));
         let rated = part.tokens.iter().any(|token| token.logprob.is_some());
         let choice = match self.kind {
             Kind::Chat => {
-                let delta =
-                    Some(Said { role: None, content: Some(&text).filter(|text| !text.is_empty()).map(|t| &**t) });
+                let content = Some(Cow::from(text)).filter(|text| !text.is_empty());
+                let delta = Some(Said { role: None, content });
                 let logprobs = rated.then(|| ChatLogprobs::of(part.tokens));
-                written(ChatChoice { index, message: None, delta, logprobs, finish_reason })
+                Told::Chat(ChatChoice { index, message: None, delta, logprobs, finish_reason })
             }
             Kind::Completion => {
                 let logprobs = rated.then(|| CompletionLogprobs::of(part.tokens, part.before));
-                written(TextChoice { index, text: &text, logprobs, finish_reason })
+                Told::Text(TextChoice { index, text: text.into(), logprobs, finish_reason })
             }
         };
         self.piece(vec![choice], None)
     }
 
     /// The last piece of a stream that tells what was used.
-    pub fn usage(&self, choices: &[Choice], of_each: usize) -> Answer {
+    pub fn usage(&self, choices: &[Choice], of_each: usize) -> Answer<'_> {
         self.piece(Vec::new(), Some(Usage::of(choices, of_each)))
     }
 
-    fn piece(&self, choices: Vec<Value>, usage: Option<Usage>) -> Answer {
+    fn piece<'a>(&'a self, choices: Vec<Told<'a>>, usage: Option<Usage>) -> Answer<'a> {
         let object = match self.kind {
             Kind::Chat => "chat.completion.chunk",
             Kind::Completion => "text_completion",
@@ -214,8 +218,8 @@ impl Names {
         self.object(object, choices, usage)
     }
 
-    fn object(&self, object: &'static str, choices: Vec<Value>, usage: Option<Usage>) -> Answer {
-        Answer { id: self.id.clone(), object, created: self.created, model: self.model.clone(), choices, usage }
+    fn object<'a>(&'a self, object: &'static str, choices: Vec<Told<'a>>, usage: Option<Usage>) -> Answer<'a> {
+        Answer { id: &self.id, object, created: self.created, model: &self.model, choices, usage }
     }
 }
 
@@ -276,7 +280,7 @@ impl Speculation {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -296,6 +300,10 @@ mod tests {
         }
     }
 
+    fn written(object: Answer<'_>) -> Value {
+        serde_json::to_value(object).unwrap_or_default()
+    }
+
     fn names(kind: Kind) -> Names {
         Names { kind, id: "x".to_owned(), created: 7, model: "m".to_owned() }
     }
@@ -309,7 +317,8 @@ mod tests {
 
     #[test]
     fn a_whole_chat_is_as_the_api_has_it() {
-        let found = written(names(Kind::Chat).whole(&[choice()], 1));
+        let (names, choices) = (names(Kind::Chat), [choice()]);
+        let found = written(names.whole(&choices, 1));
         assert_eq!(found["object"], "chat.completion");
         assert_eq!(found["choices"][0]["message"], json!({"role": "assistant", "content": "Héllo!"}));
         assert_eq!(found["choices"][0]["finish_reason"], "length");
@@ -321,14 +330,16 @@ mod tests {
 
     #[test]
     fn a_whole_completion_says_where_its_tokens_stand() {
-        let found = written(names(Kind::Completion).whole(&[choice()], 1));
+        let (names, choices) = (names(Kind::Completion), [choice()]);
+        let found = written(names.whole(&choices, 1));
         assert_eq!((&found["object"], &found["choices"][0]["text"]), (&json!("text_completion"), &json!("Héllo!")));
         assert_eq!(found["choices"][0]["logprobs"]["text_offset"], json!([0, 2]));
     }
 
     #[test]
     fn a_prompt_counts_once_for_all_its_choices() {
-        let found = written(names(Kind::Chat).whole(&[choice(), choice(), choice(), choice()], 2));
+        let (names, choices) = (names(Kind::Chat), [choice(), choice(), choice(), choice()]);
+        let found = written(names.whole(&choices, 2));
         assert_eq!((&found["usage"]["prompt_tokens"], &found["usage"]["completion_tokens"]), (&json!(10), &json!(8)));
         assert_eq!(found["usage"]["espalier"]["tau"], 1.0);
     }

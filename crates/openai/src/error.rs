@@ -39,6 +39,16 @@ pub enum RequestError {
         /// The most.
         high: f64,
     },
+    /// There are too many of something, or none.
+    #[error("`{field}` holds {found}; it must hold 1 to {most}")]
+    Count {
+        /// Its name.
+        field: String,
+        /// How many there are.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// A value that cannot be had here.
     #[error("`{field}` is {found}, which is not supported{}", known(.supported))]
     Unsupported {
@@ -69,6 +79,7 @@ impl RequestError {
             Self::Missing { field }
             | Self::Kind { field, .. }
             | Self::Range { field, .. }
+            | Self::Count { field, .. }
             | Self::Unsupported { field, .. }
             | Self::Unknown { field } => Some(field),
         }
@@ -79,7 +90,7 @@ impl RequestError {
             Self::Json(_) => "invalid_json",
             Self::Missing { .. } => "missing_required_parameter",
             Self::Kind { .. } => "invalid_type",
-            Self::Range { .. } => "invalid_value",
+            Self::Range { .. } | Self::Count { .. } => "invalid_value",
             Self::Unsupported { .. } => "unsupported_value",
             Self::Unknown { .. } => "unsupported_parameter",
         }

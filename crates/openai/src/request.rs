@@ -178,8 +178,7 @@ fn take_count(fields: &mut Fields, prompts: usize) -> Result<u32, RequestError> 
     let most = CHOICES_MAX / prompts.max(1);
     let count: u32 = fields.take("n")?.unwrap_or(1);
     if prompts == 0 || prompts > CHOICES_MAX {
-        let (field, high) = (fields.named("prompt"), CHOICES_MAX as f64);
-        return Err(RequestError::Range { field: format!("{field}'s length"), found: prompts as f64, low: 1.0, high });
+        return Err(RequestError::Count { field: fields.named("prompt"), found: prompts, most: CHOICES_MAX });
     }
     if count == 0 || count as usize > most {
         let field = fields.named("n");
@@ -306,6 +305,11 @@ mod tests {
             assert!(error.to_string().starts_with(&format!("`{field}`")), "{error}");
         }
         assert_eq!(parse(Kind::Completion, &json!({"prompt": "a"})).unwrap_err().field(), Some("model"));
+        let many = parse(Kind::Completion, &json!({"model": "m", "prompt": vec!["a"; 33]})).unwrap_err();
+        assert_eq!(
+            (many.field(), many.to_string()),
+            (Some("prompt"), "`prompt` holds 33; it must hold 1 to 32".to_owned())
+        );
         assert!(matches!(Asked::parse(Kind::Chat, b"[1"), Err(RequestError::Json(_))));
     }
 

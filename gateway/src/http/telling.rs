@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -90,9 +91,9 @@ impl Choices {
         let mut over = false;
         let rest = stream::poll_fn(move |context| {
             if over {
-                return std::task::Poll::Ready(None);
+                return Poll::Ready(None);
             }
-            let next = std::task::ready!(self.events.poll_next_unpin(context));
+            let next = ready!(self.events.poll_next_unpin(context));
             let told = match next {
                 Some(Ok((index, found))) => {
                     self.piece(&names, index, found).map(|piece| event(&piece)).into_iter().collect()
@@ -107,14 +108,14 @@ impl Choices {
                     usage.into_iter().chain([Event::default().data(DONE)]).collect()
                 }
             };
-            std::task::Poll::Ready(Some(stream::iter(told)))
+            Poll::Ready(Some(stream::iter(told)))
         });
         let events = first.chain(rest.flatten()).map(Ok::<_, Infallible>);
         Sse::new(events).keep_alive(KeepAlive::new().interval(SILENCE_MAX)).into_response()
     }
 
     /// What is told of an event, if anything is.
-    fn piece(&mut self, names: &Names, index: usize, found: GenerationEvent) -> Option<Answer> {
+    fn piece<'n>(&mut self, names: &'n Names, index: usize, found: GenerationEvent) -> Option<Answer<'n>> {
         let before = self.told.get(index).copied().unwrap_or_default();
         let piece = match &found {
             GenerationEvent::Finished(completion) => Some(names.part(&last(index, before, completion))),
