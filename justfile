@@ -72,6 +72,11 @@ openai-test:
     cargo build
     tests/openai/run
 
+# Has a headless Chromium use the playground; screenshots are in target/browser.
+browser-test:
+    cargo build
+    tests/browser/run
+
 # Builds the container images without a container engine: as root on Debian 12; half a minute after the programs.
 [positional-arguments]
 images *args:

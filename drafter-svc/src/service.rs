@@ -255,6 +255,7 @@ impl Drafter {
             predictor: predictors.of_target(&target.model.fingerprint).cloned(),
             costs: self.costs(target),
             vocab: card.vocabulary.size,
+            trees: start.trees,
         };
         let drafting = Box::new(Drafting::new(model, setup));
         let (tap, gate) = (self.tap(&drafting), self.gate(start, &policy, circumstances));
@@ -277,7 +278,7 @@ impl Drafter {
         let slot = self.0.slots.admit(&card.name)?;
         let (proposer, tap) = self.proposer(&start, &card, slot)?;
         let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
-        let open = Open { sequence: start.sequence, tap };
+        let (trees, open) = (start.trees, Open { sequence: start.sequence, tap });
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;
         let verifier = opened.inspect_err(|fault| {
             // One that is full, or was too slow for this sequence, is still what it was.
@@ -285,7 +286,7 @@ impl Drafter {
                 self.0.verifiers.forget(&start.verifier);
             }
         })?;
-        Ok(Driver::new(sequence, proposer, verifier).traced(current_trace().is_some()))
+        Ok(Driver::new(sequence, proposer, verifier).traced(current_trace().is_some()).telling_trees(trees))
     }
 }
 

@@ -104,6 +104,9 @@ pub struct Args {
     /// The API keys that requests must show, and what each may do; read again when it changes. Anybody may ask when absent
     #[arg(long, env = "ESPALIER_GATEWAY_KEYS", value_name = "FILE.json")]
     pub keys: Option<PathBuf>,
+    /// No page at `/`: only what programs ask for is answered over HTTP
+    #[arg(long, env = "ESPALIER_GATEWAY_NO_PLAYGROUND")]
+    pub no_playground: bool,
     /// What is under TLS
     #[command(flatten)]
     pub locks: LockArgs,
@@ -174,6 +177,8 @@ pub struct Config {
     pub(crate) unread_max: Duration,
     /// The keys that requests must show, if they must.
     pub(crate) keys: Option<Arc<Keys>>,
+    /// Whether there is a page at `/`.
+    pub(crate) playground: bool,
 }
 
 impl Config {
@@ -229,6 +234,7 @@ impl Config {
                 limits,
                 unread_max,
                 keys: keys?.map(Arc::new),
+                playground: !args.no_playground,
             })
         })
     }
@@ -267,6 +273,7 @@ impl Config {
                 limits,
                 unread_max: Self::UNREAD_MAX,
                 keys: None,
+                playground: true,
             })
         })
     }
@@ -302,6 +309,12 @@ impl Config {
     #[must_use]
     pub fn with_unread_max(self, unread_max: Duration) -> Self {
         Self { unread_max, ..self }
+    }
+
+    /// The same with or without a page at `/`.
+    #[must_use]
+    pub fn with_playground(self, playground: bool) -> Self {
+        Self { playground, ..self }
     }
 
     /// The same with another way to render chat templates; in this process unless told otherwise.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use espalier_proto::{Begun, Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, Start};
+use espalier_proto::{
+    Begun, Chunk, Completion, Fault, FaultKind, GenerationEvent, Open, Party, RoundReport, RoundTrace, Start,
+};
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
 use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Token};
@@ -45,6 +47,7 @@ pub(crate) struct Generation {
     finish: Option<FinishReason>,
     counted: Counted,
     at_work: AtWork,
+    let_in: Instant,
     /// It has failed since it was opened last, and waits for its turn before it is opened again.
     failing: bool,
 }
@@ -78,6 +81,7 @@ impl Generation {
             deadline,
             counted,
             at_work,
+            let_in: Instant::now(),
             failing: false,
         };
         if generation.has_begun() {
@@ -192,7 +196,7 @@ impl Generation {
         }
         let (url, channel) = (verifier.peer().url().to_owned(), verifier.peer().channel());
         (self.verifier, self.failing) = (Some(verifier), false);
-        let metadata = outgoing(self.deadline);
+        let (metadata, trees) = (outgoing(self.deadline), self.request.rounds);
         match &self.drafting {
             Drafting::Model(drafter) => Rounds::by_drafter(drafter.peer().channel(), self.start(url), metadata).await,
             Drafting::Ngram => {
@@ -200,9 +204,9 @@ impl Generation {
                 let usual = NgramLimits::default();
                 let max_nodes = usual.max_nodes.min(self.request.target.card.tree_nodes_max);
                 let proposer = Ngram::new(self.stops(), NgramLimits { max_nodes, ..usual }, acceptance);
-                Rounds::from_here(channel, self.opening(), proposer, metadata).await
+                Rounds::from_here(channel, self.opening(), proposer, metadata, trees).await
             }
-            Drafting::Nobody => Rounds::from_here(channel, self.opening(), Plain, metadata).await,
+            Drafting::Nobody => Rounds::from_here(channel, self.opening(), Plain, metadata, trees).await,
         }
     }
 
@@ -286,12 +290,21 @@ impl Generation {
         report.cut(tokens.len());
         self.tally.add(&report);
         self.counted.round(&report, self.drafting.name());
+        let round = self.trace(&report)?;
         self.request.sequence.commit(&report.tokens);
         self.finish = self.find_finish();
         if self.finish.is_some() {
             self.rounds = None;
         }
-        Ok(GenerationEvent::Tokens(tokens))
+        Ok(GenerationEvent::Tokens(Chunk { tokens, round }))
+    }
+
+    /// The round as it is told, if that is wanted.
+    fn trace(&self, report: &RoundReport) -> Result<Option<Box<RoundTrace>>, Fault> {
+        if !self.request.rounds {
+            return Ok(None);
+        }
+        self.request.text.trace(report, self.drafting.name(), self.let_in.elapsed()).map(|round| Some(Box::new(round)))
     }
 
     fn check(&self, report: &RoundReport) -> Result<(), Fault> {
@@ -341,6 +354,7 @@ impl Generation {
             verifier,
             policy: self.policy.to_string(),
             exit_thresholds: self.drafting.card().and_then(|drafter| self.request.exit_thresholds(drafter)),
+            trees: self.request.rounds,
         }
     }
 

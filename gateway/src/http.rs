@@ -5,6 +5,7 @@
 
 mod asking;
 mod body;
+mod playground;
 mod reply;
 mod telling;
 
@@ -16,7 +17,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use espalier_openai::{ErrorReply, Kind};
 use espalier_proto::{Fault, TargetCard};
 use serde_json::{Value, json};
@@ -37,12 +38,16 @@ pub(crate) struct Http {
 
 /// All that can be asked.
 pub(crate) fn routes(http: Http) -> Router {
-    Router::new()
-        .route("/v1/chat/completions", post(chat))
+    let page = match http.gateway.has_playground() {
+        true => playground::routes(http.keys.is_some()),
+        // What is at no route is taken for gRPC.
+        false => Router::new().route("/", any(nothing)).route("/playground/{*path}", any(nothing)),
+    };
+    page.route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completion))
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
-        .route("/v1/{*path}", axum::routing::any(nothing))
+        .route("/v1/{*path}", any(nothing))
         .route("/healthz", get(|| async { "the gateway is at work\n" }))
         .route("/readyz", get(ready))
         .with_state(http)

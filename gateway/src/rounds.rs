@@ -64,6 +64,7 @@ impl Rounds {
         open: Open,
         proposer: P,
         metadata: MetadataMap,
+        trees: bool,
     ) -> Result<Self, Fault> {
         let sequence = Sequence::new(open.sequence.committed.clone(), open.sequence.max_tokens);
         let verifier = RemoteVerifier::open(channel, open, metadata).await?;
@@ -71,7 +72,7 @@ impl Rounds {
         let (window, granted) = Window::new();
         let grants = Grants::new();
         grants.add(Grant::new(granted).map_err(internal)?)?;
-        let driver = Driver::new(sequence, proposer, verifier).traced(current_trace().is_some());
+        let driver = Driver::new(sequence, proposer, verifier).traced(current_trace().is_some()).telling_trees(trees);
         tokio::spawn(driver.run(grants.clone(), sender).in_current_span());
         Ok(Self { source: Source::Own { grants, events }, window, last: None })
     }

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use espalier_proto::pb::generation_server::Generation as GenerationRpc;
-use espalier_proto::{Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb};
+use espalier_proto::{Chunk, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb};
 use espalier_service_kit::{CallerAddress, Deadline};
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{Semaphore, mpsc};
@@ -52,6 +52,8 @@ struct Inner {
     unread_max: Duration,
     /// The keys that requests must show, if they must.
     keys: Option<Arc<Keys>>,
+    /// Whether there is a page at `/`.
+    playground: bool,
     /// Prompts that may be tokenized at once: long ones take memory, and all processors if they are let.
     tokenizing: Arc<Semaphore>,
 }
@@ -102,8 +104,14 @@ impl Gateway {
             reopening: Arc::default(),
             unread_max: config.unread_max,
             keys: config.keys,
+            playground: config.playground,
             tokenizing: Arc::new(Semaphore::new(available_parallelism().map_or(1, |count| count.get().div_ceil(2)))),
         }))
+    }
+
+    /// Whether there is a page at `/`.
+    pub(crate) fn has_playground(&self) -> bool {
+        self.0.playground
     }
 
     /// What its server is made of.
@@ -276,7 +284,7 @@ impl Answer {
                 event = self.generation.next() => event,
                 () = events.closed() => return,
             };
-            if let (Some(holder), Ok(GenerationEvent::Tokens(tokens))) = (&self.holder, &event) {
+            if let (Some(holder), Ok(GenerationEvent::Tokens(Chunk { tokens, .. }))) = (&self.holder, &event) {
                 holder.charge(tokens.len());
             }
             let last = is_last(&event);

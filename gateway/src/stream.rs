@@ -1,7 +1,11 @@
 //! From committed tokens to text, as far as characters are complete and no stop string may begin there.
 
-use espalier_proto::{Alternative, Fault, FaultKind, GeneratedToken, Party, RoundReport};
-use espalier_speculation::{Logprobs, StopScanner, StopStrings, Token};
+use std::time::Duration;
+
+use espalier_proto::{
+    Alternative, DraftedTree, Fault, FaultKind, GeneratedToken, NodeFate, Party, RoundReport, RoundTrace, TraceNode,
+};
+use espalier_speculation::{Logprobs, Node, StopScanner, StopStrings, Token};
 use espalier_text::{Detokenizer, TextError, Tokenizer};
 
 /// The text of one answer.
@@ -59,6 +63,32 @@ impl TextStream {
     pub(crate) fn finish(&mut self) -> Result<String, Fault> {
         let rest = self.detokenizer.finish().map_err(internal)?.unwrap_or_default();
         Ok(self.scanner.push(rest) + &self.scanner.finish())
+    }
+
+    /// What was drafted in a round and what became of it, for who asked to be told.
+    pub(crate) fn trace(&self, report: &RoundReport, drafter: &str, at: Duration) -> Result<RoundTrace, Fault> {
+        let empty = DraftedTree::default();
+        let DraftedTree { nodes, sent, accepted, levels } = report.tree.as_deref().unwrap_or(&empty);
+        let fate = |number: usize| match number {
+            _ if accepted.contains(&number) => NodeFate::Accepted,
+            _ if sent.binary_search(&number).is_ok() => NodeFate::Rejected,
+            _ => NodeFate::Pruned,
+        };
+        let node = |(number, node): (usize, &Node)| {
+            let text = self.tokenizer.decode(&[node.token]).map_err(internal)?;
+            Ok(TraceNode { id: node.token, text, parent: node.parent, prob: node.prob, fate: fate(number) })
+        };
+        let cost = report.cost;
+        Ok(RoundTrace {
+            nodes: (1..).zip(nodes.nodes()).map(node).collect::<Result<_, Fault>>()?,
+            levels: levels.clone(),
+            draft: cost.draft,
+            verify: cost.verify,
+            wait: cost.wait,
+            at,
+            drafter: drafter.to_owned(),
+            tokens: report.tokens.len(),
+        })
     }
 
     fn alternatives(&self, logprobs: &Logprobs) -> Result<Vec<Alternative>, Fault> {

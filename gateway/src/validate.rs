@@ -28,6 +28,8 @@ pub(crate) struct ValidRequest {
     pub(crate) key: u64,
     /// The policy that it names; the usual one if absent.
     policy: Option<PolicySpec>,
+    /// Whether the client is told of rounds.
+    pub(crate) rounds: bool,
     usual: Arc<Usual>,
 }
 
@@ -77,6 +79,7 @@ impl ValidRequest {
             sequence,
             text: generated.text,
             policy,
+            rounds: request.rounds,
             usual: Arc::clone(usual),
             target,
         };

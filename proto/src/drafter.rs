@@ -8,6 +8,7 @@ use crate::common::{
     check_length, check_text, read_logprobs, read_reason, required, wire_count, wire_micros, write_finish,
     write_logprobs,
 };
+use crate::drafted_tree::DraftedTree;
 use crate::error::WireError;
 use crate::pb;
 use crate::pb::speculate_request::Message as Up;
@@ -37,6 +38,8 @@ pub struct Start {
     pub policy: String,
     /// When rows leave a drafter with several exits; the drafter's own thresholds if absent.
     pub exit_thresholds: Option<ExitThresholds>,
+    /// Whether each round comes with the tree that was drafted for it.
+    pub trees: bool,
 }
 
 impl Start {
@@ -58,6 +61,7 @@ impl Start {
             verifier: wire.verifier,
             policy: wire.policy,
             exit_thresholds: read_thresholds(wire.exit_thresholds)?,
+            trees: wire.trees,
         })
     }
 }
@@ -76,6 +80,7 @@ impl From<Start> for pb::SpeculateRequest {
             verifier: start.verifier,
             policy: start.policy,
             exit_thresholds: start.exit_thresholds.map_or_else(Vec::new, |exits| exits.thresholds().to_vec()),
+            trees: start.trees,
         };
         Self { message: Some(Up::Start(start)) }
     }
@@ -138,6 +143,8 @@ pub struct RoundReport {
     pub accepted: usize,
     /// What it cost.
     pub cost: RoundCost,
+    /// What was drafted, if that was asked for and anything was.
+    pub tree: Option<Box<DraftedTree>>,
 }
 
 impl RoundReport {
@@ -146,6 +153,9 @@ impl RoundReport {
         self.tokens.truncate(count);
         self.logprobs.truncate(count);
         self.accepted = self.accepted.min(self.tokens.len());
+        if let Some(tree) = &mut self.tree {
+            tree.cut(self.accepted);
+        }
     }
 }
 
@@ -213,6 +223,7 @@ fn write_report(report: RoundReport) -> pb::Round {
             verify_us: wire_micros(cost.verify),
             wait_us: wire_micros(cost.wait),
         }),
+        tree: report.tree.map(|tree| tree.write()),
     }
 }
 
@@ -235,6 +246,7 @@ fn read_report(wire: pb::Round) -> Result<RoundReport, WireError> {
             verify: Duration::from_micros(cost.verify_us),
             wait: Duration::from_micros(cost.wait_us),
         },
+        tree: wire.tree.map(|tree| DraftedTree::read(tree).map(Box::new)).transpose()?,
     })
 }
 
@@ -258,6 +270,7 @@ mod tests {
             verifier: "http://127.0.0.1:50051".to_owned(),
             policy: "pct,width=5".to_owned(),
             exit_thresholds: Some(ExitThresholds::parse("0.5,0.75", 3).unwrap()),
+            trees: true,
         }
     }
 
@@ -275,6 +288,7 @@ mod tests {
                 verify: Duration::from_micros(2000),
                 wait: Duration::from_micros(100),
             },
+            tree: Some(Box::default()),
         }
     }
 

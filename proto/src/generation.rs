@@ -11,6 +11,7 @@ use crate::error::WireError;
 use crate::pb;
 use crate::pb::generate_request::Prompt as WirePrompt;
 use crate::pb::generate_response::Event as Down;
+use crate::round_trace::{RoundTrace, read_trace, write_trace};
 use crate::sequence::{STOP_TOKENS_MAX, SequenceId};
 use crate::speculation_summary::{SpeculationSummary, read_summary, write_summary};
 use crate::verifier_card::MODEL_NAME_BYTES_MAX;
@@ -64,6 +65,8 @@ pub struct GenerationRequest {
     pub generated: Vec<Token>,
     /// Whether as many tokens are generated as fit the context, where `max_tokens` are more.
     pub cut_to_context: bool,
+    /// Whether each chunk comes with the round that its tokens are from.
+    pub rounds: bool,
 }
 
 impl TryFrom<pb::GenerateRequest> for GenerationRequest {
@@ -88,6 +91,7 @@ impl TryFrom<pb::GenerateRequest> for GenerationRequest {
             speculate: !wire.no_speculation,
             generated: wire.generated,
             cut_to_context: wire.cut_to_context,
+            rounds: wire.rounds,
         })
     }
 }
@@ -108,6 +112,7 @@ impl From<GenerationRequest> for pb::GenerateRequest {
             no_speculation: !request.speculate,
             generated: request.generated,
             cut_to_context: request.cut_to_context,
+            rounds: request.rounds,
         }
     }
 }
@@ -188,6 +193,15 @@ pub struct Completion {
     pub stop_string: Option<String>,
 }
 
+/// The tokens of one round.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Chunk {
+    /// In order.
+    pub tokens: Vec<GeneratedToken>,
+    /// The round that they are from, if that was asked for.
+    pub round: Option<Box<RoundTrace>>,
+}
+
 /// What a client is told first of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
@@ -205,7 +219,7 @@ pub enum GenerationEvent {
     /// The request was let in; the first message, and only the first.
     Begun(Begun),
     /// The tokens of one round.
-    Tokens(Vec<GeneratedToken>),
+    Tokens(Chunk),
     /// The end; nothing follows.
     Finished(Box<Completion>),
 }
@@ -217,9 +231,10 @@ impl From<GenerationEvent> for pb::GenerateResponse {
                 let (id, prompt_tokens) = (id.to_string(), wire_count(prompt_tokens));
                 Down::Begun(pb::Begun { id, seed, prompt_tokens })
             }
-            GenerationEvent::Tokens(tokens) => {
-                Down::Chunk(pb::Chunk { tokens: tokens.into_iter().map(write_token).collect() })
-            }
+            GenerationEvent::Tokens(Chunk { tokens, round }) => Down::Chunk(pb::Chunk {
+                tokens: tokens.into_iter().map(write_token).collect(),
+                round: round.map(|round| write_trace(*round)),
+            }),
             GenerationEvent::Finished(completion) => Down::Finished(write_completion(*completion)),
         };
         Self { event: Some(event) }
@@ -231,7 +246,10 @@ impl TryFrom<pb::GenerateResponse> for GenerationEvent {
 
     fn try_from(wire: pb::GenerateResponse) -> Result<Self, WireError> {
         Ok(match required("event", wire.event)? {
-            Down::Chunk(chunk) => Self::Tokens(chunk.tokens.into_iter().map(read_token).collect::<Result<_, _>>()?),
+            Down::Chunk(chunk) => Self::Tokens(Chunk {
+                tokens: chunk.tokens.into_iter().map(read_token).collect::<Result<_, _>>()?,
+                round: chunk.round.map(|round| read_trace(round).map(Box::new)).transpose()?,
+            }),
             Down::Begun(pb::Begun { id, seed, prompt_tokens }) => {
                 Self::Begun(Begun { id: SequenceId::new(&id)?, seed, prompt_tokens: prompt_tokens as usize })
             }
@@ -352,6 +370,7 @@ mod tests {
             speculate: true,
             generated: vec![3, 4],
             cut_to_context: true,
+            rounds: true,
         }
     }
 
@@ -401,8 +420,10 @@ mod tests {
             stop_string: Some("\n\n".to_owned()),
         };
         let begun = Begun { id: SequenceId::from(7), seed: 9, prompt_tokens: 12 };
-        let (tokens, finished) =
-            (GenerationEvent::Tokens(vec![token]), GenerationEvent::Finished(Box::new(completion)));
+        let (tokens, finished) = (
+            GenerationEvent::Tokens(Chunk { tokens: vec![token], round: Some(Box::default()) }),
+            GenerationEvent::Finished(Box::new(completion)),
+        );
         for event in [GenerationEvent::Begun(begun), tokens, finished] {
             assert_eq!(GenerationEvent::try_from(pb::GenerateResponse::from(event.clone())), Ok(event));
         }

@@ -10,6 +10,7 @@
 
 mod api_key;
 mod common;
+mod drafted_tree;
 mod drafter;
 mod drafter_card;
 mod error;
@@ -17,6 +18,7 @@ mod fault;
 mod generation;
 mod hidden_states;
 mod numbered_tree;
+mod round_trace;
 mod sequence;
 mod speculation_summary;
 mod status;
@@ -34,15 +36,18 @@ pub mod pb {
 
 pub use api_key::{API_KEY_BYTES_MAX, API_KEY_HEADER, ApiKey, ApiKeyError, KeyHash, KeyHashError};
 pub use common::Vocabulary;
+pub use drafted_tree::DraftedTree;
 pub use drafter::{DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost, RoundReport, Start};
 pub use drafter_card::{DrafterCard, OnlyTarget};
 pub use error::WireError;
 pub use fault::{Fault, FaultKind, Party};
 pub use generation::{
-    Alternative, Begun, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt, TargetCard,
+    Alternative, Begun, Chunk, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt,
+    TargetCard,
 };
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;
+pub use round_trace::{NodeFate, RoundTrace, TraceNode};
 pub use sequence::{SEQUENCE_ID_BYTES_MAX, STOP_TOKENS_MAX, SequenceBounds, SequenceId, SequenceSpec};
 pub use speculation_summary::SpeculationSummary;
 pub use status::{

@@ -45,9 +45,9 @@ pub(crate) fn write_summary(summary: SpeculationSummary) -> pb::SpeculationStati
         accepted: summary.accepted,
         accepted_by_depth: summary.accepted_by_depth,
         tau: summary.tau,
-        draft_ms: summary.draft.as_secs_f64() * 1e3,
-        verify_ms: summary.verify.as_secs_f64() * 1e3,
-        wait_ms: summary.wait.as_secs_f64() * 1e3,
+        draft_ms: millis(summary.draft),
+        verify_ms: millis(summary.verify),
+        wait_ms: millis(summary.wait),
         drafter: summary.drafter,
         policy: summary.policy,
         failovers: summary.failovers,
@@ -82,7 +82,12 @@ const WHOLE_MILLIS_FROM: f64 = 1e9;
 /// From so many on, which are thirty thousand years, it does not hold milliseconds.
 const MILLIS_MAX: f64 = 1e15;
 
-fn read_millis(field: &'static str, wire_ms: f64) -> Result<Duration, WireError> {
+/// A time as clients are told it.
+pub(crate) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+pub(crate) fn read_millis(field: &'static str, wire_ms: f64) -> Result<Duration, WireError> {
     let fault = || WireError::Time { field, value_ms: wire_ms };
     let millis = if wire_ms < WHOLE_MILLIS_FROM { wire_ms } else { wire_ms.round() };
     if millis > MILLIS_MAX {

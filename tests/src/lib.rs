@@ -52,6 +52,7 @@ pub fn plan(targets: &[&str], layers: Option<usize>, threads: usize) -> Plan {
         profiles: Profiles::default(),
         requests_max: GatewayConfig::REQUESTS_MAX,
         queued_max: GatewayConfig::QUEUED_MAX,
+        playground: true,
         renderer: Renderer::in_process(),
         monitor: None,
     }
@@ -123,6 +124,7 @@ pub fn request(target: &str, prompt: &[Token], max_tokens: usize, sampling: Samp
         speculate: true,
         generated: Vec::new(),
         cut_to_context: false,
+        rounds: false,
     }
 }
 

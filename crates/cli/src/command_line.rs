@@ -8,6 +8,7 @@ use espalier_service_kit::TelemetryArgs;
 
 use crate::certs::Certs;
 use crate::convert::Convert;
+use crate::explain::Explain;
 use crate::folder::Folder;
 use crate::generate::Generate;
 use crate::key::Key;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Continue prompts, through a running gateway or a system started for the purpose.
     Generate(Generate),
+    /// Draw the trees that were drafted for an answer, and what became of them.
+    Explain(Explain),
     /// Show what a running system does: targets, drafters, sequences, queues, tau, tokens per second and memory.
     ///
     /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.

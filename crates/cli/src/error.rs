@@ -23,6 +23,10 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: std::io::Error },
+    #[error("{} cannot be explained", path.display())]
+    Trace { path: PathBuf, source: Box<espalier_trace::TraceError> },
+    #[error("there is no round {round}; the trace has {rounds}, counted from 1")]
+    NoRound { round: usize, rounds: usize },
     #[error("{} exists already", path.display())]
     Exists { path: PathBuf },
     #[error("{} does not end in `.gguf`", path.display())]
@@ -109,6 +113,8 @@ impl CliError {
             Self::Client(error) => error.is_of_the_request(),
             Self::Command(_)
             | Self::Read { .. }
+            | Self::Trace { .. }
+            | Self::NoRound { .. }
             | Self::Exists { .. }
             | Self::NotGguf { .. }
             | Self::OtherTokenizer { .. }

@@ -4,14 +4,16 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fs, io};
 
 use clap::ArgGroup;
 use clap::builder::RangedU64ValueParser;
 use espalier_client::{Answer, Client};
 use espalier_command::{Decoding, Form, OneTarget, Verdict, prompts, report, request};
 use espalier_local::SystemArgs;
-use espalier_proto::{GeneratedToken, GenerationRequest};
+use espalier_proto::{GeneratedToken, GenerationRequest, RoundTrace};
 use espalier_speculation::{FinishReason, LOGPROBS_MAX, StopStrings};
+use espalier_trace::{Round, Trace};
 use serde::Serialize;
 
 use crate::access::Access;
@@ -52,6 +54,9 @@ pub(crate) struct Generate {
     /// Print each token's log-probability, and those of so many alternatives.
     #[arg(long, requires = "json", value_parser = RangedU64ValueParser::<usize>::new().range(..=LOGPROBS_MAX as u64), value_name = "N")]
     pub(crate) logprobs: Option<usize>,
+    /// Write the rounds of the answer into a file, for `espalier explain`.
+    #[arg(long, conflicts_with = "prompts", value_name = "FILE.json")]
+    pub(crate) trace: Option<PathBuf>,
     /// Print JSON, one object a prompt.
     #[arg(long)]
     pub(crate) json: bool,
@@ -167,7 +172,7 @@ fn ask(target: &str, prompt: &str, args: &Generate) -> Result<GenerationRequest,
     let form = if args.raw { Form::Raw } else { Form::Chat };
     let stop_strings = StopStrings::new(args.stop.clone())?;
     let request = request(target, prompt, form, &args.decoding)?;
-    Ok(GenerationRequest { stop_strings, logprobs: args.logprobs, ..request })
+    Ok(GenerationRequest { stop_strings, logprobs: args.logprobs, rounds: args.trace.is_some(), ..request })
 }
 
 /// How requests name what they use.
@@ -189,6 +194,7 @@ async fn answer_all(
         if args.json {
             let answer = client.generate(request, |_| {}).await?;
             report::json(&Line::new(names.target, &answer));
+            write_trace(args, names.target, prompt, &answer)?;
             continue;
         }
         if prompts.len() > 1 {
@@ -197,8 +203,34 @@ async fn answer_all(
         let answer = client.generate(request, show).await?;
         anstream::println!("{}", answer.completion.text);
         anstream::eprintln!("{}", report::styled(report::FAINT, summary(&answer)));
+        write_trace(args, names.target, prompt, &answer)?;
     }
     Ok(Verdict::Good)
+}
+
+/// Writes the rounds of an answer, if that is wanted.
+fn write_trace(args: &Generate, target: &str, prompt: &str, answer: &Answer) -> Result<(), CliError> {
+    let Some(path) = &args.trace else { return Ok(()) };
+    let trace = traced(target, prompt, answer);
+    let written = serde_json::to_string(&trace).map_err(io::Error::from).and_then(|text| fs::write(path, text));
+    written.map_err(|source| CliError::Write { path: path.clone(), source })
+}
+
+/// An answer and its rounds, each with the tokens that it committed.
+fn traced(target: &str, prompt: &str, answer: &Answer) -> Trace {
+    let (completion, mut tokens) = (&answer.completion, answer.tokens.as_slice());
+    let of = |trace: &RoundTrace| {
+        let own = tokens.split_off(..trace.tokens.min(tokens.len())).unwrap_or_default();
+        Round::new(own, trace)
+    };
+    Trace {
+        target: target.to_owned(),
+        drafter: completion.speculation.drafter.clone(),
+        policy: completion.speculation.policy.clone(),
+        prompt: prompt.to_owned(),
+        seed: completion.seed,
+        rounds: answer.rounds.iter().map(of).collect(),
+    }
 }
 
 /// Prints tokens as they come, those of the drafter marked.

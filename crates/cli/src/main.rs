@@ -6,6 +6,7 @@ mod command_line;
 mod convert;
 mod demo;
 mod error;
+mod explain;
 mod folder;
 mod generate;
 mod golden;
@@ -77,6 +78,7 @@ fn run_on(runtime: &Runtime, args: Args, monitor: &Monitor) -> Result<Verdict, C
         None => runtime.block_on(demo::run(&args.system)),
         Some(Command::Serve(serve)) => runtime.block_on(serve::run(&args.system, &serve, monitor)),
         Some(Command::Generate(generate)) => runtime.block_on(generate::run(&args.system, &generate)),
+        Some(Command::Explain(what)) => explain::run(&what),
         Some(Command::Top(top)) => runtime.block_on(top::run(&top)),
         Some(Command::Probe(probe)) => runtime.block_on(probe::run(&probe)),
         Some(Command::Certs(certs)) => certs::run(&certs),

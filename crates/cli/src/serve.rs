@@ -29,6 +29,9 @@ pub(crate) struct Serve {
     /// The first drafter's port, the others following; 0 takes free ones.
     #[arg(long, default_value_t = 50061)]
     pub(crate) drafter_port: u16,
+    /// No page at the gateway's address.
+    #[arg(long)]
+    pub(crate) no_playground: bool,
     #[command(flatten)]
     pub(crate) monitor: MonitorArgs,
 }
@@ -46,7 +49,11 @@ pub(crate) async fn run(system: &SystemArgs, args: &Serve, monitor: &Monitor) ->
         anstream::println!("{:8} {:12} http://{address}", "metrics", "");
     }
     anstream::println!("{}", addresses(&running));
-    anstream::println!("{:8} {:12} {}/v1\nready", "openai", "", running.gateway());
+    anstream::println!("{:8} {:12} {}/v1", "openai", "", running.gateway());
+    if !args.no_playground {
+        anstream::println!("{:8} {:12} {}/", "page", "", running.gateway());
+    }
+    anstream::println!("ready");
     running.run_until(stop).await?;
     Ok(Verdict::Good)
 }
@@ -60,7 +67,7 @@ fn plan(args: &Serve, system: &SystemArgs) -> Result<Plan, LocalError> {
     verifiers.zip(ports_from(args.verifier_port)).for_each(|(listen, port)| *listen = at(port));
     let drafters = plan.drafters.iter_mut().map(|drafter| &mut drafter.listen);
     drafters.zip(ports_from(args.drafter_port)).for_each(|(listen, port)| *listen = at(port));
-    plan.gateway = at(args.port);
+    (plan.gateway, plan.playground) = (at(args.port), !args.no_playground);
     Ok(plan)
 }
 

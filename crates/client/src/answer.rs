@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use espalier_proto::{Completion, GeneratedToken};
+use espalier_proto::{Completion, GeneratedToken, RoundTrace};
 
 /// An answer and how long it took.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The tokens, in order.
     pub tokens: Vec<GeneratedToken>,
+    /// The rounds that they are from, if these were asked for.
+    pub rounds: Vec<RoundTrace>,
     /// How it ended.
     pub completion: Completion,
     /// From the request to the end of the answer.

@@ -169,9 +169,9 @@ impl Client {
         while let Some(event) = events.message().await.map_err(fault)? {
             match GenerationEvent::try_from(event)? {
                 GenerationEvent::Begun(Begun { seed, .. }) => heard.begin(seed),
-                GenerationEvent::Tokens(new) => {
-                    see(&new);
-                    heard.push(new);
+                GenerationEvent::Tokens(chunk) => {
+                    see(&chunk.tokens);
+                    heard.push(chunk);
                 }
                 GenerationEvent::Finished(completion) => return Ok(*completion),
             }

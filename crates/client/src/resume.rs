@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use espalier_proto::{Completion, FaultKind, GeneratedToken, GenerationRequest};
+use espalier_proto::{Chunk, Completion, FaultKind, GeneratedToken, GenerationRequest, RoundTrace};
 use tokio::time::Instant;
 
 use crate::answer::Answer;
@@ -21,6 +21,7 @@ pub(crate) struct Heard {
     /// When it was asked for first.
     pub(crate) begun: Instant,
     tokens: Vec<GeneratedToken>,
+    rounds: Vec<RoundTrace>,
     /// When the first tokens came, and how many they were.
     first: Option<(Instant, usize)>,
     /// Whether a gateway has let the request in.
@@ -39,6 +40,7 @@ impl Heard {
             request,
             begun: Instant::now(),
             tokens: Vec::new(),
+            rounds: Vec::new(),
             first: None,
             was_let_in: false,
             patience,
@@ -55,7 +57,8 @@ impl Heard {
     }
 
     /// Tokens have come.
-    pub(crate) fn push(&mut self, new: Vec<GeneratedToken>) {
+    pub(crate) fn push(&mut self, Chunk { tokens: new, round }: Chunk) {
+        self.rounds.extend(round.map(|round| *round));
         self.request.generated.extend(new.iter().map(|token| token.id));
         self.tokens.extend(new);
         self.first.get_or_insert((Instant::now(), self.tokens.len()));
@@ -87,8 +90,8 @@ impl Heard {
     pub(crate) fn answer(self, completion: Completion) -> Answer {
         let decoding =
             self.first.map_or((Duration::ZERO, 0), |(at, seen)| (at.elapsed(), self.tokens.len().saturating_sub(seen)));
-        let (tokens, elapsed, resumed) = (self.tokens, self.begun.elapsed(), self.resumed);
-        Answer { tokens, completion, elapsed, resumed, decoding }
+        let (tokens, rounds, elapsed, resumed) = (self.tokens, self.rounds, self.begun.elapsed(), self.resumed);
+        Answer { tokens, rounds, completion, elapsed, resumed, decoding }
     }
 }
 
@@ -118,12 +121,17 @@ mod tests {
             speculate: true,
             generated: vec![],
             cut_to_context: false,
+            rounds: false,
         };
         Heard::new(request, PATIENCE)
     }
 
     fn token(id: u32) -> GeneratedToken {
         GeneratedToken { id, text: String::new(), drafted: false, logprob: None, alternatives: vec![] }
+    }
+
+    fn chunk(tokens: Vec<GeneratedToken>) -> Chunk {
+        Chunk { tokens, round: None }
     }
 
     fn fault(kind: FaultKind) -> ClientError {
@@ -134,8 +142,8 @@ mod tests {
     fn the_rest_is_asked_for_with_the_seed_and_the_tokens_that_came() {
         let mut heard = heard();
         heard.begin(77);
-        heard.push(vec![token(5), token(6)]);
-        heard.push(vec![token(7)]);
+        heard.push(chunk(vec![token(5), token(6)]));
+        heard.push(chunk(vec![token(7)]));
         let request = &heard.request;
         assert_eq!((request.seeded, request.sampling.seed(), &*request.generated), (true, 77, &[5, 6, 7][..]));
     }
@@ -155,7 +163,7 @@ mod tests {
         };
         let expected = [20, 40, 80, 160, 320, 640, 1000, 1000];
         assert_eq!(tries(&mut heard), expected);
-        heard.push(vec![token(5)]);
+        heard.push(chunk(vec![token(5)]));
         assert_eq!(tries(&mut heard), expected);
         assert_eq!(heard.resumed, 16);
     }

@@ -18,6 +18,8 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Tokens that a drafter had proposed.
 pub const DRAFTED: Style = AnsiColor::Green.on_default();
+/// Tokens that a target added to a round.
+pub const ADDED: Style = AnsiColor::Blue.on_default();
 /// What is said beside the point.
 pub const FAINT: Style = Style::new().dimmed();
 

@@ -45,6 +45,7 @@ pub fn request(target: &str, prompt: &str, form: Form, decoding: &Decoding) -> R
         speculate: !decoding.no_speculation,
         generated: Vec::new(),
         cut_to_context: false,
+        rounds: false,
     })
 }
 

@@ -34,6 +34,8 @@ pub struct Plan {
     pub requests_max: usize,
     /// Requests that wait at the gateway.
     pub queued_max: usize,
+    /// Whether the gateway has a page at `/`.
+    pub playground: bool,
     /// How the gateway renders chat templates.
     pub renderer: Renderer,
     /// Who is told how far its services are and what they measure, if anybody is.
@@ -66,6 +68,7 @@ impl Plan {
             profiles,
             requests_max,
             queued_max,
+            playground: true,
             renderer: system.renderer.clone(),
             monitor: None,
         })

@@ -70,12 +70,14 @@ struct GatewayOptions {
     profiles: Profiles,
     requests_max: usize,
     queued_max: usize,
+    playground: bool,
 }
 
 impl GatewayOptions {
     /// The limits of a gateway of its own process.
     fn usual(profiles: Profiles) -> Self {
-        Self { profiles, requests_max: GatewayConfig::REQUESTS_MAX, queued_max: GatewayConfig::QUEUED_MAX }
+        let (requests_max, queued_max) = (GatewayConfig::REQUESTS_MAX, GatewayConfig::QUEUED_MAX);
+        Self { profiles, requests_max, queued_max, playground: false }
     }
 }
 
@@ -107,8 +109,8 @@ impl System {
         for hosted in drafters {
             system.add_drafter(hosted, progress.clone()).await?;
         }
-        let Plan { profiles, requests_max, queued_max, .. } = plan;
-        system.add_gateway(gateway, GatewayOptions { profiles, requests_max, queued_max }).await?;
+        let Plan { profiles, requests_max, queued_max, playground, .. } = plan;
+        system.add_gateway(gateway, GatewayOptions { profiles, requests_max, queued_max, playground }).await?;
         Ok(system)
     }
 
@@ -166,6 +168,7 @@ impl System {
     async fn make_gateway(&self, options: GatewayOptions) -> Result<Gateway, LocalError> {
         let config = GatewayConfig::new(&self.urls(Role::Verifier), &self.urls(Role::Drafter))?;
         let config = config.with_profiles(options.profiles).with_limits(options.requests_max, options.queued_max)?;
+        let config = config.with_playground(options.playground);
         Ok(Gateway::start(config.with_renderer(self.renderer.clone())).await)
     }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use espalier_proto::{Completion, GeneratedToken, SpeculationSummary};
 use espalier_speculation::FinishReason;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::logprobs::{ChatLogprobs, CompletionLogprobs};
 use crate::request::Kind;
@@ -55,6 +56,9 @@ pub struct Answer<'a> {
     choices: Vec<Told<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Usage>,
+    /// What is told beyond the API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    espalier: Option<Value>,
 }
 
 /// What was used.
@@ -219,7 +223,15 @@ impl Names {
     }
 
     fn object<'a>(&'a self, object: &'static str, choices: Vec<Told<'a>>, usage: Option<Usage>) -> Answer<'a> {
-        Answer { id: &self.id, object, created: self.created, model: &self.model, choices, usage }
+        Answer { id: &self.id, object, created: self.created, model: &self.model, choices, usage, espalier: None }
+    }
+}
+
+impl Answer<'_> {
+    /// The same with something beyond the API, in a field of our name.
+    #[must_use]
+    pub fn telling(self, own: Option<Value>) -> Self {
+        Self { espalier: own, ..self }
     }
 }
 
@@ -280,7 +292,7 @@ impl Speculation {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -127,6 +127,7 @@ fn take_one(
         one.drafter = own.take("drafter")?.unwrap_or_default();
         one.no_speculation = !own.take("speculate")?.unwrap_or(true);
         one.stop_tokens = own.take("stop_tokens")?.unwrap_or_default();
+        one.rounds = own.take("rounds")?.unwrap_or(false);
     }
     Ok(one)
 }

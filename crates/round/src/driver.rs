@@ -36,6 +36,8 @@ pub struct Driver<P, V> {
     rest: Rest,
     /// Whether each round has a span of its own.
     traced: bool,
+    /// Whether each is told with the tree that was drafted for it.
+    trees: bool,
     /// Whether the last round was one at rest.
     rests: bool,
 }
@@ -104,6 +106,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
             resumed: Instant::now(),
             rest: Rest::default(),
             traced: false,
+            trees: false,
             rests: false,
         }
     }
@@ -112,6 +115,12 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
     #[must_use]
     pub fn traced(self, traced: bool) -> Self {
         Self { traced, ..self }
+    }
+
+    /// The same, with the tree that was drafted told for each round, if `trees` are wanted.
+    #[must_use]
+    pub fn telling_trees(self, trees: bool) -> Self {
+        Self { trees, ..self }
     }
 
     /// Runs rounds, each against a grant, until the sequence ends, something fails, grants are closed, or nobody reads the
@@ -243,6 +252,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
             self.rest.observe(took);
         }
         self.proposer.observe(&feedback).await?;
+        let told = if self.trees { proposed.told(&outcome) } else { None };
         let tree = proposed.tree().map(|tree| tree.tree());
         let report = RoundReport {
             round: outcome.round,
@@ -257,6 +267,7 @@ impl<P: Proposer, V: Verifier> Driver<P, V> {
             },
             tokens: outcome.tokens,
             logprobs: outcome.logprobs,
+            tree: told.map(Box::new),
         };
         record(&span, &report);
         Ok(report)

@@ -11,6 +11,7 @@
 mod driver;
 mod fallback;
 mod grants;
+mod growth;
 mod ports;
 mod remote;
 mod rest;
@@ -20,6 +21,7 @@ mod states;
 pub use driver::{Driver, EVENTS_MAX, Event, Events};
 pub use fallback::{Ngram, Plain};
 pub use grants::{GRANTS_HELD_MAX, Grants};
+pub use growth::Growth;
 pub use ports::{Proposer, Verifier};
 pub use remote::RemoteVerifier;
 pub use rest::Rest;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use espalier_proto::{Fault, FaultKind, Outcome, Party};
+use espalier_proto::{DraftedTree, Fault, FaultKind, Outcome, Party};
 use espalier_speculation::{CandidateTree, FinishReason, Token};
+
+use crate::growth::Growth;
 
 /// What a proposer wants of the target next.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +16,8 @@ pub enum Proposed {
         tree: CandidateTree,
         /// Nodes drafted to get there, before any were dropped.
         drafted: usize,
+        /// How it was grown, where that is to be told.
+        growth: Option<Box<Growth>>,
     },
     /// One round without candidates: plain decoding.
     Plain,
@@ -23,13 +27,22 @@ impl Proposed {
     /// A tree that took no more drafting than its own nodes.
     pub fn whole(tree: impl Into<CandidateTree>) -> Self {
         let tree = tree.into();
-        Self::Tree { drafted: tree.tree().len(), tree }
+        Self::Tree { drafted: tree.tree().len(), tree, growth: None }
     }
 
     /// The candidates, if there are any.
     pub fn tree(&self) -> Option<&CandidateTree> {
         match self {
             Self::Tree { tree, .. } => Some(tree),
+            Self::Plain => None,
+        }
+    }
+
+    /// All that was drafted and what became of it; none without candidates.
+    pub(crate) fn told(&self, outcome: &Outcome) -> Option<DraftedTree> {
+        match self {
+            Self::Tree { growth: Some(growth), .. } => Some(growth.told(outcome)),
+            Self::Tree { tree, .. } => Some(Growth::whole(tree.tree()).told(outcome)),
             Self::Plain => None,
         }
     }

@@ -141,6 +141,11 @@ impl Grower {
         self.draft.node(id)
     }
 
+    /// All nodes that the round has drafted, kept or not, by their draft numbers.
+    pub fn drafted(&self) -> Tree {
+        Tree::of_connected((1..=self.draft.len()).filter_map(|id| Some((id, *self.draft.node(id)?)))).0
+    }
+
     /// Adds a level: the candidates of each frontier node, in the frontier's order.
     ///
     /// # Errors
@@ -323,6 +328,7 @@ mod tests {
         let mut grower = grower("pct,width=2,ratio=0.5,leaf_threshold=0.3,max_depth=2", &[]);
         let proposal = draft(&mut grower, &start(LIMITS), |_| vec![0.75, 0.25]);
         assert_eq!((proposal.drafted, proposal.drafted_ids), (4, vec![1, 3]));
+        assert_eq!(grower.drafted().nodes().iter().map(|node| node.parent).collect::<Vec<_>>(), [0, 0, 1, 1]);
         assert_eq!(proposal.tree.nodes().iter().map(|node| node.parent).collect::<Vec<_>>(), [0, 1]);
     }
 

@@ -225,6 +225,12 @@ impl Tree {
         (tree, numbers)
     }
 
+    /// The tree of the nodes of these numbers, which rise, and the number that each of its nodes had. A node whose parent
+    /// is not among them is left out.
+    pub fn part(&self, numbers: &[usize]) -> (Self, Vec<usize>) {
+        Self::of_connected(numbers.iter().filter_map(|&number| Some((number, *self.node(number)?))))
+    }
+
     /// Reads a tree off the wire: node `i + 1` has `tokens[i]`, `parents[i]` and `probs[i]`.
     ///
     /// # Errors
@@ -343,14 +349,10 @@ mod tests {
 
     #[test]
     fn a_part_of_a_tree_is_renumbered_and_loses_its_orphans() {
-        let nodes = sample().nodes().to_vec();
-        let part = (1..).zip(nodes).filter(|&(number, _)| number != 2);
-        let (tree, numbers) = Tree::of_connected(part);
+        let (tree, numbers) = sample().part(&[1, 3, 4]);
         assert_eq!(numbers, [1, 3, 4]);
         assert_eq!(tree.nodes().iter().map(|node| node.parent).collect::<Vec<_>>(), [0, 1, 2]);
-
-        let orphans = (1..).zip(sample().nodes().to_vec()).filter(|&(number, _)| number != 1);
-        assert_eq!(Tree::of_connected(orphans).1, [2]);
+        assert_eq!(sample().part(&[2, 3, 4]).1, [2]);
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use espalier_model::{BestOf, DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, SequenceSpec, Tap};
-use espalier_round::Proposed;
+use espalier_round::{Growth, Proposed};
 use espalier_speculation::{
     Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, RoundStart, Side, Token,
 };
@@ -41,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) costs: SharedCosts,
     /// Tokens that drafter and target have in common.
     pub(crate) vocab: usize,
+    /// Whether it is told how trees were grown.
+    pub(crate) trees: bool,
 }
 
 /// A sequence. It travels to the engine's thread with each request and back with the proposal.
@@ -58,6 +60,8 @@ pub(crate) struct Drafting {
     drawing: Option<Drawing>,
     /// Candidates come from this many tokens: the vocabulary without the padding of the model's matrix.
     vocab: usize,
+    /// Whether it is told how trees were grown.
+    trees: bool,
     rows: TreeRows,
 }
 
@@ -67,6 +71,21 @@ struct StepTimes {
     all: Duration,
     /// Of each that says what a level costs, by its rows.
     levels: Vec<(usize, Duration)>,
+    /// Of each level, what is read before the first included.
+    each: Vec<Duration>,
+    /// Of reading, for the level that follows.
+    reading: Duration,
+}
+
+impl StepTimes {
+    /// A step took so long; what `only_reads` is part of the level that follows.
+    fn ran(&mut self, took: Duration, only_reads: bool) {
+        self.all += took;
+        self.reading += took;
+        if !only_reads {
+            self.each.push(std::mem::take(&mut self.reading));
+        }
+    }
 }
 
 impl Drafting {
@@ -84,6 +103,7 @@ impl Drafting {
             grower: setup.grower,
             drawing: None,
             vocab: setup.vocab.min(model.decoder().config().vocab),
+            trees: setup.trees,
             rows: TreeRows::default(),
         }
     }
@@ -231,7 +251,7 @@ impl Drafting {
 
     /// A step took so long.
     pub(crate) fn ran(&mut self, step: &Step, took: Duration) {
-        self.times.all += took;
+        self.times.ran(took, matches!(step.logits, Logits::None));
         if step.is_level() {
             self.times.levels.push((step.rows.len(), took));
         }
@@ -241,12 +261,17 @@ impl Drafting {
     pub(crate) fn finish(&mut self) -> Result<Proposed, SequenceError> {
         self.costs.lock().observe_levels(&mut self.times.levels);
         let proposal = self.grower.finish();
+        let growth = self.trees.then(|| Growth {
+            drafted: self.grower.drafted(),
+            sent: proposal.drafted_ids.clone(),
+            levels: std::mem::take(&mut self.times.each),
+        });
         let tree = match self.drawing.take() {
             None => proposal.tree.into(),
             Some(drawing) => drawing.finish(proposal.tree, &proposal.drafted_ids)?.into(),
         };
         self.rows.sent(proposal.drafted_ids);
-        Ok(Proposed::Tree { tree, drafted: proposal.drafted })
+        Ok(Proposed::Tree { tree, drafted: proposal.drafted, growth: growth.map(Box::new) })
     }
 
     /// Commits the outcome of a round that nothing was drafted for.

@@ -164,6 +164,7 @@ impl Bench {
             predictor,
             costs: SharedCosts::new(CostModel::default()),
             vocab: decoder.config().vocab,
+            trees: false,
         };
         Box::new(Drafting::new(&self.model, setup))
     }

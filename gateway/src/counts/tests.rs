@@ -16,7 +16,7 @@ fn round(verified: usize, accepted: usize) -> RoundReport {
     let tokens = vec![7; accepted + 1];
     let [draft, verify, wait] = [1, 2, 3].map(Duration::from_millis);
     let cost = RoundCost { drafted: verified, verified, depth: verified, draft, verify, wait };
-    RoundReport { round: 0, tokens, logprobs: Vec::new(), accepted, cost }
+    RoundReport { round: 0, tokens, logprobs: Vec::new(), accepted, cost, tree: None }
 }
 
 fn completion(completion_tokens: usize) -> Result<GenerationEvent, Fault> {

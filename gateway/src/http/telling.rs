@@ -9,10 +9,12 @@ use std::time::Duration;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use espalier_openai::{Answer, Choice, ErrorReply, Names, Part};
-use espalier_proto::{Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, Party, SequenceId, pb};
+use espalier_proto::{Chunk, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, Party, SequenceId, pb};
+use espalier_trace::Round;
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use serde::Serialize;
+use serde_json::{Value, json};
 use tonic::Status;
 
 use super::reply;
@@ -36,6 +38,8 @@ pub(super) struct Choices {
     choices: Vec<Choice>,
     /// Characters of each that came.
     told: Vec<usize>,
+    /// The rounds of each, if they are told at the end.
+    rounds: Vec<Vec<Round>>,
     /// Choices of each prompt.
     of_each: usize,
 }
@@ -56,8 +60,8 @@ impl Choices {
         let unbegun = || Fault::new(Party::Gateway, FaultKind::Internal, "an answer did not begin with its beginning");
         match events.try_next().await? {
             Some((first, GenerationEvent::Begun(begun))) => {
-                let (choices, told) = (vec![Choice::default(); count], vec![0; count]);
-                Ok(Self { id: begun.id, first, events, choices, told, of_each })
+                let (choices, told, rounds) = (vec![Choice::default(); count], vec![0; count], vec![Vec::new(); count]);
+                Ok(Self { id: begun.id, first, events, choices, told, rounds, of_each })
             }
             _ => Err(unbegun()),
         }
@@ -73,14 +77,21 @@ impl Choices {
         while let Some((index, event)) = self.events.try_next().await? {
             self.take(index, event);
         }
-        Ok(reply::json(&names.whole(&self.choices, self.of_each)))
+        let traced = self.rounds.iter().any(|rounds| !rounds.is_empty());
+        let own = traced.then(|| json!({"rounds": self.rounds}));
+        Ok(reply::json(&names.whole(&self.choices, self.of_each).telling(own)))
     }
 
     fn take(&mut self, index: usize, event: GenerationEvent) {
         let Some(choice) = self.choices.get_mut(index) else { return };
         match event {
             GenerationEvent::Begun(_) => {}
-            GenerationEvent::Tokens(tokens) => choice.push(tokens),
+            GenerationEvent::Tokens(chunk) => {
+                if let (Some(rounds), Some(round)) = (self.rounds.get_mut(index), &chunk.round) {
+                    rounds.push(Round::new(&chunk.tokens, round));
+                }
+                choice.push(chunk.tokens);
+            }
             GenerationEvent::Finished(completion) => choice.end(*completion),
         }
     }
@@ -119,11 +130,13 @@ impl Choices {
         let before = self.told.get(index).copied().unwrap_or_default();
         let piece = match &found {
             GenerationEvent::Finished(completion) => Some(names.part(&last(index, before, completion))),
-            GenerationEvent::Tokens(tokens) => Some(names.part(&of_tokens(index, before, tokens))),
+            GenerationEvent::Tokens(chunk) => {
+                Some(names.part(&of_tokens(index, before, &chunk.tokens)).telling(own(chunk)))
+            }
             GenerationEvent::Begun(_) => names.beginning(index),
         };
-        if let (GenerationEvent::Tokens(tokens), Some(told)) = (&found, self.told.get_mut(index)) {
-            *told += tokens.iter().map(|token| token.text.chars().count()).sum::<usize>();
+        if let (GenerationEvent::Tokens(chunk), Some(told)) = (&found, self.told.get_mut(index)) {
+            *told += chunk.tokens.iter().map(|token| token.text.chars().count()).sum::<usize>();
         }
         // Of a stream nothing but its end is needed later.
         if matches!(found, GenerationEvent::Finished(_)) {
@@ -131,6 +144,12 @@ impl Choices {
         }
         piece
     }
+}
+
+/// The round that tokens are from, if it is to be told.
+fn own(chunk: &Chunk) -> Option<Value> {
+    let round = chunk.round.as_ref()?;
+    Some(json!({"round": Round::new(&chunk.tokens, round)}))
 }
 
 fn of_tokens(index: usize, before: usize, tokens: &[GeneratedToken]) -> Part<'_> {

@@ -10,6 +10,7 @@ mod discovery;
 mod failover;
 mod generate;
 mod keys;
+mod playground;
 mod scarce;
 mod status;
 mod support;

@@ -109,6 +109,7 @@ pub(super) fn start(around: &Surroundings, dice: &mut Dice) -> pb::SpeculateRequ
         verifier: around.verifier.clone(),
         policy: "constant,k=2".to_owned(),
         exit_thresholds: Vec::new(),
+        trees: false,
     };
     pb::SpeculateRequest { message: Some(speculate_request::Message::Start(start)) }
 }

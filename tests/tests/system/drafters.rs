@@ -198,6 +198,7 @@ async fn speculate(system: &System) -> Fault {
         verifier: verifier.url.clone(),
         policy: "svip".to_owned(),
         exit_thresholds: None,
+        trees: false,
     };
     let drafter = channel(&format!("http://{}", address(system, Role::Drafter))).unwrap();
     let messages = futures::stream::iter([start.into()]);

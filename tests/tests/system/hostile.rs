@@ -51,6 +51,7 @@ fn speculation(
         verifier: verifier.to_owned(),
         policy: "constant,k=2".to_owned(),
         exit_thresholds: Vec::new(),
+        trees: false,
     };
     stream::iter([pb::SpeculateRequest { message: Some(Message::Start(start)) }]).chain(stream::pending())
 }

@@ -14,21 +14,21 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-const QUESTION: &str = "Ann has 3 dogs and 2 cats. How many pets has she?";
+pub(crate) const QUESTION: &str = "Ann has 3 dogs and 2 cats. How many pets has she?";
 
-struct Heard {
+pub(crate) struct Heard {
     status: StatusCode,
     headers: hyper::HeaderMap,
     body: Bytes,
 }
 
 impl Heard {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
 
     /// The objects of a stream, up to the word that it is done.
-    fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         let text = std::str::from_utf8(&self.body).unwrap();
         let mut events: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
         assert_eq!(events.pop(), Some("[DONE]"));
@@ -46,7 +46,7 @@ async fn send(gateway: SocketAddr, method: Method, path: &str, body: String) -> 
     Heard { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
 }
 
-async fn post(gateway: SocketAddr, path: &str, body: &Value) -> Heard {
+pub(crate) async fn post(gateway: SocketAddr, path: &str, body: &Value) -> Heard {
     send(gateway, Method::POST, path, body.to_string()).await
 }
 

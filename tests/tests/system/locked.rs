@@ -180,6 +180,7 @@ async fn speculate(drafter: &str, caller: Dialer, verifier: &str) -> Status {
         verifier: verifier.to_owned(),
         policy: "svip".to_owned(),
         exit_thresholds: None,
+        trees: false,
     };
     let messages = futures::stream::iter([start.into()]);
     DrafterClient::new(caller.channel(drafter).unwrap()).speculate(messages).await.unwrap_err()

@@ -11,6 +11,7 @@ mod lossless;
 mod overload;
 mod predictors;
 mod rejection;
+mod rounds;
 mod sampling;
 mod status;
 mod telemetry;

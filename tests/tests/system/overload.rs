@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use espalier_client::{Answer, Client, ClientError};
 use espalier_local::{Plan, System};
 use espalier_proto::pb::generation_client::GenerationClient;
-use espalier_proto::{FaultKind, GenerationEvent, GenerationRequest, Party, pb};
+use espalier_proto::{Chunk, FaultKind, GenerationEvent, GenerationRequest, Party, pb};
 use espalier_speculation::Token;
 use espalier_tests::{client, plan, prompts, request, sampling};
 use tokio::task::JoinSet;
@@ -133,7 +133,7 @@ async fn a_reader_that_stalls_holds_up_nobody_and_gets_its_text_when_it_is_back(
     for mut events in stalled {
         let mut ids = Vec::new();
         while let Some(event) = events.message().await.unwrap() {
-            if let GenerationEvent::Tokens(tokens) = GenerationEvent::try_from(event).unwrap() {
+            if let GenerationEvent::Tokens(Chunk { tokens, .. }) = GenerationEvent::try_from(event).unwrap() {
                 ids.extend(tokens.iter().map(|token| token.id));
             }
         }

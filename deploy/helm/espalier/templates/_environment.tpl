@@ -61,6 +61,9 @@ left out, so that the program's default holds.
 {{- include "espalier.env" (list "ESPALIER_GATEWAY_CLIENT_REQUESTS_MAX" .spec.clientRequestsMax) }}
 {{- include "espalier.env" (list "ESPALIER_GATEWAY_CLIENT_WEIGHTS" (include "espalier.pairs" .spec.clientWeights)) }}
 {{- include "espalier.env" (list "ESPALIER_GATEWAY_UNREAD_MAX" .spec.unreadMaxSeconds) }}
+{{- if not .spec.playground }}
+{{- include "espalier.env" (list "ESPALIER_GATEWAY_NO_PLAYGROUND" "true") }}
+{{- end }}
 {{- if include "espalier.profiles" $root }}
 {{- include "espalier.env" (list "ESPALIER_GATEWAY_PROFILES" "/etc/espalier/profiles/profiles.json") }}
 {{- end }}

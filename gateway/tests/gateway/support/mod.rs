@@ -70,6 +70,7 @@ pub fn request(max_tokens: usize) -> GenerationRequest {
         speculate: true,
         generated: vec![],
         cut_to_context: false,
+        rounds: false,
     }
 }
 
@@ -117,7 +118,7 @@ pub async fn rest(mut stream: Streaming<pb::GenerateResponse>) -> Result<Answer,
     while let Some(message) = stream.message().await? {
         match GenerationEvent::try_from(message).unwrap() {
             GenerationEvent::Begun(_) => {}
-            GenerationEvent::Tokens(more) => tokens.extend(more),
+            GenerationEvent::Tokens(more) => tokens.extend(more.tokens),
             GenerationEvent::Finished(completion) => return Ok(Answer { tokens, completion: *completion }),
         }
     }

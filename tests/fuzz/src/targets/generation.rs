@@ -58,6 +58,7 @@ fn request(prompt: generate_request::Prompt) -> pb::GenerateRequest {
         logprobs: Some(2),
         generated: vec![4, 5],
         cut_to_context: true,
+        rounds: false,
     }
 }
 
@@ -88,9 +89,11 @@ fn events() -> [generate_response::Event; 3] {
         seed: 9,
         stop_string: "\n\n".to_owned(),
     };
+    let node = pb::TraceNode { id: 7, text: " a".to_owned(), parent: 0, prob: 0.5, fate: 3 };
+    let round = pb::RoundTrace { nodes: vec![node], levels_ms: vec![0.25], tokens: 1, ..pb::RoundTrace::default() };
     [
         generate_response::Event::Begun(pb::Begun { id: "fuzz-1".to_owned(), seed: 9, prompt_tokens: 12 }),
-        generate_response::Event::Chunk(pb::Chunk { tokens: vec![token] }),
+        generate_response::Event::Chunk(pb::Chunk { tokens: vec![token], round: Some(round) }),
         generate_response::Event::Finished(finished),
     ]
 }

@@ -47,6 +47,7 @@ fn start() -> pb::SpeculateRequest {
         verifier: "http://127.0.0.1:50051".to_owned(),
         policy: "constant,k=2".to_owned(),
         exit_thresholds: vec![0.5, 0.75],
+        trees: true,
     };
     pb::SpeculateRequest { message: Some(speculate_request::Message::Start(start)) }
 }
@@ -58,7 +59,16 @@ fn grant() -> pb::SpeculateRequest {
 fn reports() -> [speculate_response::Message; 2] {
     let cost = pb::RoundCost { drafted: 8, verified: 6, depth: 3, draft_us: 900, verify_us: 1500, wait_us: 20 };
     let logprobs = logprobs(2);
-    let round = pb::Round { round: 3, tokens: vec![4, 5], accepted: 1, cost: Some(cost), logprobs };
+    let tree = pb::DraftedTree {
+        tokens: vec![4, 9],
+        parents: vec![0, 0],
+        probs: vec![0.75, 0.25],
+        sent: vec![1],
+        accepted: vec![1],
+        levels_us: vec![30],
+    };
+    let tree = Some(tree);
+    let round = pb::Round { round: 3, tokens: vec![4, 5], accepted: 1, cost: Some(cost), logprobs, tree };
     let finished = pb::SpeculationFinished { reason: 1 };
     [speculate_response::Message::Round(round), speculate_response::Message::Finished(finished)]
 }
