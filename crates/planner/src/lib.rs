@@ -11,6 +11,7 @@ mod drafter;
 mod drafting;
 mod draws;
 mod fit;
+mod handler;
 mod message;
 mod queue;
 mod report;

@@ -52,6 +52,8 @@ pub(crate) enum Place {
 pub(crate) enum Message {
     /// A client asks a gateway.
     Ask(u32),
+    /// A gateway has read what is asked.
+    HasRead(u32),
     /// A gateway has a drafter run a sequence.
     Start(Who),
     /// Whoever runs it opens it at its verifier.
@@ -65,6 +67,13 @@ pub(crate) enum Message {
     Fault(Who, Party, FaultKind),
     /// A client is refused, and may come again after a while.
     Refused(u32, Option<Duration>),
+}
+
+impl Message {
+    /// Whether a stream begins with it.
+    pub(crate) fn opens_stream(&self) -> bool {
+        matches!(self, Self::Ask(_) | Self::Start(_) | Self::Open(_))
+    }
 }
 
 /// What a verifier made of a round.

@@ -1,21 +1,21 @@
-//! The processors of one process: a team of threads for one pass at a time, and a thread that handles messages.
+//! The processors of one process: a team of threads for one pass at a time, and two threads beside it: one handles
+//! messages, the other reads requests.
 //!
 //! A pass that others wait for gives way between layers once it has computed for a slice, as `espalier_model::Team` has it:
-//! whoever waits longest is next. A thread that slept goes first: a message that comes is handled at once, and the team goes
-//! on with what processors are left, so handling is paid for by passes. And who ends a pass while others wait wakes the next
-//! of them, which is given the waker's processor if it has computed less. Then the waker sees to what its pass found when it
-//! has a processor again: at a tick of the system's clock, or when nobody computes.
+//! whoever waits longest is next. A thread beside it that is woken is given the processor of one that has computed for as
+//! long as the system lets it, or that goes to sleep; until then it waits, and whether that time is over is seen at ticks of
+//! the system's clock. While it has the processor the team goes on with what is left. And who ends a pass while others wait
+//! wakes the next of them, which is given the waker's processor if it has computed less. Then the waker sees to what its pass
+//! found when it has a processor again: at a tick, or when nobody computes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::handler::{Handler, NOTHING};
 use crate::time::Time;
 
 /// How long a pass computes before it lets another go first.
 const SLICE: Duration = Duration::from_micros(300);
-
-/// Work is in nanoseconds of the team with nothing beside it; less than this is none.
-const NOTHING: f64 = 0.5;
 
 /// What a team computes on.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,17 @@ pub(crate) struct Processors {
     pub(crate) wake: Duration,
     /// Of the system's clock.
     pub(crate) tick: Duration,
+    /// How long a thread computes before it has to make way for one that was woken.
+    pub(crate) stay: Duration,
+}
+
+/// A thread beside the team.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// Handles messages.
+    Messages,
+    /// Reads requests.
+    Requests,
 }
 
 /// Processors, and what they have to do: passes of `P`, and messages of `M`.
@@ -39,7 +50,9 @@ pub(crate) struct Team<P, M> {
     passes: VecDeque<Pass<P>>,
     /// Passes that have ended, whose threads have no processor, and by when they have one.
     ended: VecDeque<(Time, Done<P, M>)>,
-    messages: VecDeque<Handling<M>>,
+    beside: [Handler<M>; 2],
+    /// Since when the first pass computes.
+    since: Time,
     now: Time,
 }
 
@@ -56,12 +69,6 @@ struct Pass<P> {
     asked: Time,
 }
 
-#[derive(Debug)]
-struct Handling<M> {
-    message: M,
-    left: f64,
-}
-
 /// What is done.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Done<P, M> {
@@ -71,18 +78,11 @@ pub(crate) enum Done<P, M> {
     Message(M),
 }
 
-impl Processors {
-    /// The share of its pace that a pass has while a message is handled.
-    fn beside(self) -> f64 {
-        (self.cores.saturating_sub(1) as f64 / self.threads.max(1) as f64).clamp(0.05, 1.0)
-    }
-}
-
 impl<P: Copy + Eq, M> Team<P, M> {
     /// A team that computes on these.
     pub(crate) fn new(processors: Processors) -> Self {
-        let (passes, ended, messages) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
-        Self { processors, computed: Vec::new(), passes, ended, messages, now: Time::ZERO }
+        let (passes, ended, beside) = (VecDeque::new(), VecDeque::new(), Default::default());
+        Self { processors, computed: Vec::new(), passes, ended, beside, since: Time::ZERO, now: Time::ZERO }
     }
 
     /// Whether a pass computes.
@@ -95,6 +95,9 @@ impl<P: Copy + Eq, M> Team<P, M> {
         self.enter(whose);
         let work = (work.as_nanos() as f64).max(1.0);
         let layer = work / layers.max(1) as f64;
+        if self.passes.is_empty() {
+            self.since = self.now;
+        }
         self.passes.push_back(Pass {
             whose,
             layer,
@@ -107,39 +110,54 @@ impl<P: Copy + Eq, M> Team<P, M> {
     }
 
     /// A message is to be handled. [`Self::advance`] came before.
-    pub(crate) fn handle(&mut self, message: M, takes: Duration) {
-        let woken = if self.messages.is_empty() { self.processors.wake } else { Duration::ZERO };
-        self.messages.push_back(Handling { message, left: (takes + woken).as_nanos() as f64 });
+    pub(crate) fn handle(&mut self, beside: Beside, message: M, takes: Duration) {
+        let from = self.has_room();
+        let thread = &mut self.beside[beside as usize];
+        if thread.sleeps() {
+            thread.wakes(from);
+            thread.take(message, takes + self.processors.wake);
+        } else {
+            thread.take(message, takes);
+        }
+    }
+
+    /// From when a thread that is woken now has a processor, if none becomes free before.
+    fn has_room(&self) -> Time {
+        let Processors { cores, threads, stay, .. } = self.processors;
+        let spare = cores > threads + self.others();
+        let stayed = self.now.saturating_sub(self.since) >= stay;
+        let free = spare || stayed || self.passes.is_empty() || self.since == self.now;
+        if free { self.now } else { self.tick_after(self.since + stay) }
     }
 
     /// Lets time go by, up to what [`Self::next`] said at the most; whatever is done by then.
     pub(crate) fn advance(&mut self, now: Time) -> Vec<Done<P, M>> {
         let went = now.saturating_sub(self.now);
-        self.now = now;
         let (pace, went_ns) = (self.pace(), went.as_nanos() as f64);
+        let run = self.beside.each_ref().map(|thread| thread.runs(self.now));
+        self.now = now;
         if let Some(pass) = self.passes.front_mut() {
             pass.left -= went_ns * pace;
             pass.had += went;
             let whose = pass.whose;
             self.computed.iter_mut().filter(|(other, _)| *other == whose).for_each(|(_, computed)| *computed += went);
         }
-        if let Some(handling) = self.messages.front_mut() {
-            handling.left -= went_ns;
+        let mut done = Vec::new();
+        for (thread, _) in self.beside.iter_mut().zip(run).filter(|(_, runs)| *runs) {
+            thread.work(went);
+            done.extend(thread.end().map(Done::Message));
         }
         let pass = self.end_pass().or_else(|| self.go_on());
-        let message = self.messages.pop_front_if(|handling| handling.left < NOTHING);
-        let message = message.map(|handling| Done::Message(handling.message));
-        pass.into_iter().chain(message).collect()
+        pass.into_iter().chain(done).collect()
     }
 
     /// When the next is done, or a pass gives way.
     pub(crate) fn next(&self) -> Option<Time> {
         let pace = self.pace();
         let pass = self.passes.front().map(|pass| pass.until(self.passes.len() > 1) / pace);
-        let message = self.messages.front().map(|handling| handling.left);
-        let next = pass.into_iter().chain(message).min_by(f64::total_cmp);
-        let next = next.map(|next| self.now + Duration::from_nanos(next.max(0.0).ceil() as u64));
-        next.into_iter().chain(self.goes_on()).min()
+        let pass = pass.map(|pass| self.now + Duration::from_nanos(pass.max(0.0).ceil() as u64));
+        let beside = self.beside.iter().filter_map(|thread| thread.next(self.now));
+        pass.into_iter().chain(beside).chain(self.goes_on()).min()
     }
 
     /// When the first of those that have ended has a processor.
@@ -173,14 +191,21 @@ impl<P: Copy + Eq, M> Team<P, M> {
         }
     }
 
-    /// The next tick.
-    fn tick(&self) -> Time {
+    /// The next tick after some time.
+    fn tick_after(&self, time: Time) -> Time {
         let tick = self.processors.tick.as_nanos().max(1);
-        Duration::from_nanos(((self.now.as_nanos() / tick + 1) * tick) as u64)
+        Duration::from_nanos(((time.as_nanos() / tick + 1) * tick) as u64)
+    }
+
+    /// Threads beside the team that have a processor.
+    fn others(&self) -> usize {
+        self.beside.iter().filter(|thread| thread.runs(self.now)).count()
     }
 
     fn pace(&self) -> f64 {
-        if self.messages.is_empty() { 1.0 } else { self.processors.beside() }
+        let Processors { cores, threads, .. } = self.processors;
+        let used = cores.min(threads).max(1);
+        (cores.saturating_sub(self.others()) as f64 / used as f64).clamp(0.05, 1.0)
     }
 
     /// Ends the first pass if it is done, or has it give way if others wait. Who ends one while nobody waits goes on at once.
@@ -194,7 +219,7 @@ impl<P: Copy + Eq, M> Team<P, M> {
             if !waits || !self.is_put_aside(whose) {
                 return Some(done);
             }
-            self.ended.push_back((self.tick(), done));
+            self.ended.push_back((self.tick_after(self.now), done));
         } else if first.until(waits) < NOTHING {
             self.passes.rotate_left(1);
             self.begin_turn();
@@ -202,8 +227,10 @@ impl<P: Copy + Eq, M> Team<P, M> {
         None
     }
 
-    /// Has the first pass go on, whose thread was asleep.
+    /// Has the first pass go on, whose thread was asleep. Those of the one before go to sleep, and leave room.
     fn begin_turn(&mut self) {
+        self.since = self.now;
+        self.beside.iter_mut().for_each(|thread| thread.is_offered(self.now));
         let wake = self.processors.wake.as_nanos() as f64;
         if let Some(first) = self.passes.front_mut() {
             first.turn = first.left;
@@ -234,7 +261,7 @@ mod tests {
 
     fn team(cores: usize, wake: Duration) -> Team<char, u8> {
         let tick = Duration::from_millis(4);
-        Team::new(Processors { cores, threads: 2, wake, tick })
+        Team::new(Processors { cores, threads: 2, wake, tick, stay: US(1400) })
     }
 
     /// What is done by when, in microseconds, and what had waited for how long.
@@ -304,18 +331,51 @@ mod tests {
     fn messages_are_paid_for_by_passes() {
         let mut team = team(2, US(10));
         team.compute('a', US(1000), 1);
-        team.handle(1, US(90));
-        team.handle(2, US(100));
+        team.handle(Beside::Messages, 1, US(90));
+        team.handle(Beside::Messages, 2, US(100));
         // For 200 microseconds the pass has one of two processors.
         let expected = [(100, Done::Message(1)), (200, Done::Message(2)), (1100, Done::Pass('a', US(0)))];
         assert_eq!(run(&mut team), expected);
     }
 
     #[test]
+    fn who_is_woken_waits_until_who_computes_has_to_make_way() {
+        let mut team = team(2, US(0));
+        team.compute('a', US(9000), 1);
+        assert_eq!(team.advance(US(500)), []);
+        team.handle(Beside::Messages, 1, US(100));
+        // `a` may stay for 1.4 ms, and the first tick after that is at 4 ms.
+        assert_eq!(run(&mut team), [(4100, Done::Message(1)), (9050, Done::Pass('a', US(0)))]);
+    }
+
+    #[test]
+    fn who_is_woken_late_has_a_processor_at_once_and_requests_are_read_beside_messages() {
+        let mut team = team(2, US(0));
+        team.compute('a', US(4000), 1);
+        assert_eq!(team.advance(US(2000)), []);
+        team.handle(Beside::Messages, 1, US(100));
+        team.handle(Beside::Requests, 2, US(100));
+        let ended = run(&mut team);
+        assert_eq!(ended[..2], [(2100, Done::Message(1)), (2100, Done::Message(2))]);
+        // They had both processors.
+        assert!(ended[2].0 > 4080, "{ended:?}");
+    }
+
+    #[test]
+    fn whoever_goes_to_sleep_leaves_its_processor_to_who_was_woken() {
+        let mut team = team(2, US(0));
+        team.compute('a', US(1000), 1);
+        team.compute('b', US(600), 1);
+        assert_eq!(team.advance(US(500)), []);
+        team.handle(Beside::Messages, 1, US(100));
+        assert_eq!(run(&mut team)[0], (1100, Done::Message(1)));
+    }
+
+    #[test]
     fn with_a_processor_of_their_own_messages_cost_passes_nothing() {
         let mut team = team(3, US(0));
         team.compute('a', US(1000), 1);
-        team.handle(1, US(100));
+        team.handle(Beside::Messages, 1, US(100));
         assert_eq!(run(&mut team).last(), Some(&(1000, Done::Pass('a', US(0)))));
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Verifier {
     turn: Option<Turn>,
     /// Since when a pass is put off, if one is.
     pub(crate) gathers: Option<Time>,
+    /// What has to be done for sequences that came meanwhile, before the next pass.
+    pub(crate) owed: Duration,
     pub(crate) counts: PassCounts,
 }
 
@@ -194,6 +196,7 @@ impl Verifier {
             pass: Duration::ZERO,
             turn: None,
             gathers: None,
+            owed: Duration::ZERO,
             counts: PassCounts::default(),
         }
     }
@@ -287,7 +290,7 @@ impl Verifier {
         let work = self.costs.of(&PassRows { rows, prompt_rows, sequences: plans.len(), context });
         self.turn = Some(Turn { plans, begun: now, load, prompt_rows });
         self.gathers = None;
-        Some(work)
+        Some(work + std::mem::take(&mut self.owed))
     }
 
     fn plan_rounds(&mut self, plans: &mut Vec<Plan>) -> usize {

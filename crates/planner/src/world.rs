@@ -67,7 +67,9 @@ enum Devices {
 struct SharedDevices {
     team: Team<Engine, (Duration, Message)>,
     message: Duration,
+    stream: Duration,
     intake: Duration,
+    opening: Duration,
     /// Whose weights are in the caches: the verifier's that ran last, and whoever ran last.
     warm_verifier: Option<usize>,
     warm: Option<Engine>,

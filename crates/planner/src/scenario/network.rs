@@ -81,8 +81,14 @@ pub struct Shared {
     pub wake_us: f64,
     /// The tick of the system's clock, at which threads that were put aside are given a processor again.
     pub tick_us: f64,
-    /// What a gateway does before a request has a sequence: reading, rendering, tokenizing.
+    /// How long a thread computes before it has to make way for one that was woken, at a tick.
+    pub stay_us: f64,
+    /// What beginning a stream takes besides its first message.
+    pub stream_us: f64,
+    /// What a gateway does before a request has a sequence, on a thread of its own: reading, rendering, tokenizing.
     pub intake_us: f64,
+    /// What a verifier does before a sequence's first pass: blocks for its keys and values, and copies of what is known.
+    pub opening_us: f64,
     /// What a verifier does besides each pass.
     pub turn_us: f64,
     /// What a drafter does besides each level.
@@ -99,7 +105,10 @@ impl Default for Shared {
             message_us: 20.0,
             wake_us: 20.0,
             tick_us: 4000.0,
-            intake_us: 500.0,
+            stay_us: 1400.0,
+            stream_us: 100.0,
+            intake_us: 400.0,
+            opening_us: 200.0,
             turn_us: 40.0,
             level_us: 10.0,
             sequence_us: 2.0,
@@ -159,7 +168,10 @@ impl Machine {
                 us("shared", "message_us", shared.message_us)?;
                 us("shared", "wake_us", shared.wake_us)?;
                 within(|| "machine.shared.tick_us".to_owned(), shared.tick_us, 1.0..=1e6)?;
+                us("shared", "stay_us", shared.stay_us)?;
+                us("shared", "stream_us", shared.stream_us)?;
                 us("shared", "intake_us", shared.intake_us)?;
+                us("shared", "opening_us", shared.opening_us)?;
                 us("shared", "turn_us", shared.turn_us)?;
                 us("shared", "level_us", shared.level_us)?;
                 us("shared", "sequence_us", shared.sequence_us)

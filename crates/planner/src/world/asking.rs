@@ -151,11 +151,18 @@ impl World<'_> {
         }
     }
 
-    /// A request has a slot: its sequence is opened.
+    /// A request has a slot: it is read.
     fn let_in(&mut self, id: u32) {
         let now = self.now;
         if let Some(request) = self.requests[id as usize].as_deref_mut() {
             request.let_in = Some(now);
+            self.read(id);
+        }
+    }
+
+    /// A request has been read: its sequence is opened.
+    pub(super) fn has_read(&mut self, id: u32) {
+        if self.requests[id as usize].is_some() {
             self.find_drafter(id);
             self.open(id);
         }

@@ -151,11 +151,14 @@ fn devices(machine: &Machine) -> Devices {
         Machine::Own(own) => Devices::Own { message: us(own.message_us), intake: us(own.intake_us) },
         Machine::Shared(shared) => {
             let &Shared { cores, threads, .. } = shared;
-            let processors = Processors { cores, threads, wake: us(shared.wake_us), tick: us(shared.tick_us) };
+            let (wake, tick, stay) = (us(shared.wake_us), us(shared.tick_us), us(shared.stay_us));
+            let processors = Processors { cores, threads, wake, tick, stay };
             Devices::Shared(Box::new(SharedDevices {
                 team: Team::new(processors),
                 message: us(shared.message_us),
+                stream: us(shared.stream_us),
                 intake: us(shared.intake_us),
+                opening: us(shared.opening_us),
                 warm_verifier: None,
                 warm: None,
                 cold: 0.0,

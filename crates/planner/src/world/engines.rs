@@ -67,6 +67,21 @@ impl World<'_> {
         }
     }
 
+    /// A sequence has come for a verifier, whose engine gets what it needs and then looks what there is.
+    pub(super) fn takes_in(&mut self, verifier: usize) {
+        let taking = match &self.devices {
+            Devices::Own { .. } => return self.wake_verifier(verifier),
+            Devices::Shared(shared) => shared.opening,
+        };
+        let waiting = &mut self.verifiers[verifier];
+        if !waiting.is_running() && waiting.gathers.is_none() {
+            waiting.gathers = Some(self.now);
+            self.queue.put(self.now + taking, Event::Look(verifier, self.now));
+        } else {
+            waiting.owed += taking;
+        }
+    }
+
     /// It is time to look again, unless the pass has begun.
     pub(super) fn look_again(&mut self, verifier: usize, since: Time) {
         if self.verifiers[verifier].gathers == Some(since) && !self.verifiers[verifier].is_running() {

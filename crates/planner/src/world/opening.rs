@@ -90,14 +90,13 @@ impl World<'_> {
         let Some(request) = self.requests[id as usize].as_deref_mut() else { return };
         (request.life, request.decided) = (life, request.generated);
         let (who, drafter, verifier) = (Who { request: id, life }, request.drafter, request.verifier);
-        let making = if request.generated == 0 { self.intake() } else { Duration::ZERO };
         match (drafter, verifier) {
             (Some(drafter), _) => {
-                self.send_after(making, Place::Gateway, Place::Drafter(drafter), Message::Start(who));
+                self.send(Place::Gateway, Place::Drafter(drafter), Message::Start(who));
             }
             (None, Some(verifier)) => {
                 self.set_run(who, Run::new(None, 0, now));
-                self.send_after(making, Place::Gateway, Place::Verifier(verifier), Message::Open(who));
+                self.send(Place::Gateway, Place::Verifier(verifier), Message::Open(who));
             }
             (None, None) => {}
         }
@@ -170,7 +169,7 @@ impl World<'_> {
                     run.key = Some(key);
                 }
                 self.send(here, runner, Message::Opened(who));
-                self.wake_verifier(verifier);
+                self.takes_in(verifier);
             }
             None => self.send(here, Place::Gateway, Message::Fault(who, Party::Verifier, FaultKind::Overloaded)),
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Devices, World};
 use crate::message::{Event, Message, Place};
-use crate::team::Done;
+use crate::team::{Beside, Done};
 use crate::time::of_ms;
 
 impl World<'_> {
@@ -33,26 +33,25 @@ impl World<'_> {
     }
 
     pub(super) fn send(&mut self, from: Place, to: Place, message: Message) {
-        self.send_after(Duration::ZERO, from, to, message);
-    }
-
-    /// Sends what takes so long to make.
-    pub(super) fn send_after(&mut self, making: Duration, from: Place, to: Place, message: Message) {
         let way = self.way(from, to);
         match &mut self.devices {
             Devices::Own { message: takes, .. } => {
-                let at = self.now + making + way + *takes;
+                let at = self.now + way + *takes;
                 self.queue.put(at, Event::Message(message));
             }
-            Devices::Shared(shared) => shared.team.handle((way, message), shared.message + making),
+            Devices::Shared(shared) => {
+                let stream = if message.opens_stream() { shared.stream } else { Duration::ZERO };
+                shared.team.handle(Beside::Messages, (way, message), shared.message + stream);
+            }
         }
     }
 
-    /// What a gateway does before a request has a sequence.
-    pub(super) fn intake(&self) -> Duration {
-        match &self.devices {
-            Devices::Own { intake, .. } => *intake,
-            Devices::Shared(shared) => shared.intake,
+    /// Has a request read, as a gateway does before it has a sequence.
+    pub(super) fn read(&mut self, id: u32) {
+        let read = Message::HasRead(id);
+        match &mut self.devices {
+            Devices::Own { intake, .. } => self.queue.put(self.now + *intake, Event::Message(read)),
+            Devices::Shared(shared) => shared.team.handle(Beside::Requests, (Duration::ZERO, read), shared.intake),
         }
     }
 
@@ -81,6 +80,7 @@ impl World<'_> {
     pub(super) fn deliver(&mut self, message: Message) {
         match message {
             Message::Ask(request) => self.ask(request),
+            Message::HasRead(request) => self.has_read(request),
             Message::Start(who) => self.start(who),
             Message::Open(who) => self.open_at_verifier(who),
             Message::Opened(who) => self.opened(who),
