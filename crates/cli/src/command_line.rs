@@ -7,10 +7,13 @@ use espalier_local::SystemArgs;
 use espalier_service_kit::TelemetryArgs;
 
 use crate::certs::Certs;
+use crate::completions::Completions;
 use crate::convert::Convert;
+use crate::doctor::Doctor;
 use crate::folder::Folder;
 use crate::generate::Generate;
 use crate::key::Key;
+use crate::man::Man;
 use crate::plan::Plan;
 use crate::probe::Probe;
 use crate::serve::Serve;
@@ -52,6 +55,12 @@ pub(crate) enum Command {
     ///
     /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.
     Top(Top),
+    /// Say whether a system can be started here, and what to do where it cannot.
+    ///
+    /// Takes the options of `espalier serve`, and those of a gateway's certificates and keys, and looks at processor, memory,
+    /// threads, models, ports and files without starting anything. One line for each check: ok, warning, or fault with what
+    /// to do. The exit code is 1 where something is a fault.
+    Doctor(Doctor),
     /// Ask a running service whether it takes calls, by the standard health protocol.
     ///
     /// The exit code is 0 if it does, and 1 if it does not or nobody answers.
@@ -63,6 +72,15 @@ pub(crate) enum Command {
     /// The first line is the key, a random one that is kept nowhere. The second is the entry for the file that
     /// `espalier-gateway --keys` reads: it has the key's hash, and may be given limits.
     Key(Key),
+    /// Print a script that has a shell complete command lines of this program.
+    ///
+    /// For bash it belongs into `~/.local/share/bash-completion/completions/espalier`, for zsh into a folder of `fpath` as
+    /// `_espalier`, for fish into `~/.config/fish/completions/espalier.fish`.
+    Completions(Completions),
+    /// Write pages for the manual, one for each command.
+    ///
+    /// `~/.local/share/man/man1` is where `man` finds them on most systems.
+    Man(Man),
     /// Check every checkpoint folder in a folder against its golden logits and its golden text.
     Golden(Folder),
     /// Write a checkpoint as a GGUF file, which llama.cpp reads too.

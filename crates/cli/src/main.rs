@@ -3,13 +3,16 @@
 mod access;
 mod certs;
 mod command_line;
+mod completions;
 mod convert;
 mod demo;
+mod doctor;
 mod error;
 mod folder;
 mod generate;
 mod golden;
 mod key;
+mod man;
 mod plan;
 mod probe;
 mod serve;
@@ -20,7 +23,7 @@ mod vectors;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use espalier_command::{Verdict, report};
 use espalier_local::{Renderer, render_chat_templates};
 use espalier_service_kit::{Monitor, Program, Telemetry};
@@ -79,8 +82,11 @@ fn run_on(runtime: &Runtime, args: Args, monitor: &Monitor) -> Result<Verdict, C
         Some(Command::Generate(generate)) => runtime.block_on(generate::run(&args.system, &generate)),
         Some(Command::Top(top)) => runtime.block_on(top::run(&top)),
         Some(Command::Probe(probe)) => runtime.block_on(probe::run(&probe)),
+        Some(Command::Doctor(doctor)) => runtime.block_on(doctor::run(&args.system, &doctor)),
         Some(Command::Certs(certs)) => certs::run(&certs),
         Some(Command::Key(key)) => key::run(&key),
+        Some(Command::Completions(completions)) => Ok(completions::run(&completions, Args::command())),
+        Some(Command::Man(man)) => man::run(&man, Args::command()),
         Some(Command::Golden(folder)) => golden::run(&folder, &args.system),
         Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),
