@@ -7,6 +7,7 @@ use espalier_local::SystemArgs;
 use espalier_service_kit::TelemetryArgs;
 
 use crate::certs::Certs;
+use crate::chat::Chat;
 use crate::completions::Completions;
 use crate::convert::Convert;
 use crate::doctor::Doctor;
@@ -16,6 +17,7 @@ use crate::key::Key;
 use crate::man::Man;
 use crate::plan::Plan;
 use crate::probe::Probe;
+use crate::pull::Pull;
 use crate::serve::Serve;
 use crate::top::Top;
 use crate::train::Train;
@@ -51,6 +53,12 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Continue prompts, through a running gateway or a system started for the purpose.
     Generate(Generate),
+    /// Talk with a target in the terminal; drafted tokens are green.
+    ///
+    /// After each answer a line says how many tokens a second it had, how many tokens a round (tau), and what share was
+    /// drafted. `/help` lists what can be changed meanwhile. Where standard input is no terminal, each of its lines is a
+    /// message, and the first failure ends the program.
+    Chat(Chat),
     /// Show what a running system does: targets, drafters, sequences, queues, tau, tokens per second and memory.
     ///
     /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.
@@ -65,6 +73,11 @@ pub(crate) enum Command {
     ///
     /// The exit code is 0 if it does, and 1 if it does not or nobody answers.
     Probe(Probe),
+    /// Fetch a checkpoint from an address.
+    ///
+    /// Files that break off are gone on with by the same command, those that are there are kept, and none is replaced. Each is
+    /// held against its checksum where there is one. Nothing else of this program downloads anything.
+    Pull(Pull),
     /// Write certificates to try a system under TLS with: an authority, and one for each kind of service.
     Certs(Certs),
     /// Make an API key for a gateway that asks for them.

@@ -14,7 +14,7 @@ mod processor;
 mod survey;
 mod threads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use espalier_command::{Verdict, report};
 use espalier_local::{DrafterChoice, LockArgs, SystemArgs, models_folder, processors};
@@ -23,7 +23,7 @@ use espalier_service_kit::{Bytes, IdentityFiles, MonitorArgs, TlsFiles, inspect}
 use jiff::Timestamp;
 
 use self::certificates::Shown;
-use self::facts::{Part, Seen, readable};
+use self::facts::{Kind, Part, Seen, readable};
 use self::finding::{Finding, Findings, Level};
 use self::memory::{Memory, Need};
 use self::ports::Listener;
@@ -53,6 +53,23 @@ pub(crate) struct Doctor {
     /// Print JSON: one object.
     #[arg(long)]
     json: bool,
+}
+
+/// What a single checkpoint is.
+pub(crate) struct Examined {
+    /// What it is, in words.
+    pub(crate) says: String,
+    /// Whether it can be a target.
+    pub(crate) is_target: bool,
+}
+
+/// Looks at a checkpoint by itself.
+///
+/// # Errors
+/// What keeps it from being used.
+pub(crate) fn examine(path: &Path) -> Result<Examined, CliError> {
+    let facts = survey::examine(path)?;
+    Ok(Examined { says: models::described(&facts), is_target: facts.kind == Kind::Model })
 }
 
 pub(crate) async fn run(system: &SystemArgs, args: &Doctor) -> Result<Verdict, CliError> {

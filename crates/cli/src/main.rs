@@ -2,6 +2,7 @@
 
 mod access;
 mod certs;
+mod chat;
 mod command_line;
 mod completions;
 mod convert;
@@ -15,6 +16,7 @@ mod key;
 mod man;
 mod plan;
 mod probe;
+mod pull;
 mod serve;
 mod top;
 mod train;
@@ -80,9 +82,11 @@ fn run_on(runtime: &Runtime, args: Args, monitor: &Monitor) -> Result<Verdict, C
         None => runtime.block_on(demo::run(&args.system)),
         Some(Command::Serve(serve)) => runtime.block_on(serve::run(&args.system, &serve, monitor)),
         Some(Command::Generate(generate)) => runtime.block_on(generate::run(&args.system, &generate)),
+        Some(Command::Chat(chat)) => runtime.block_on(chat::run(&args.system, &chat)),
         Some(Command::Top(top)) => runtime.block_on(top::run(&top)),
         Some(Command::Probe(probe)) => runtime.block_on(probe::run(&probe)),
         Some(Command::Doctor(doctor)) => runtime.block_on(doctor::run(&args.system, &doctor)),
+        Some(Command::Pull(pull)) => runtime.block_on(pull::run(&args.system, &pull)),
         Some(Command::Certs(certs)) => certs::run(&certs),
         Some(Command::Key(key)) => key::run(&key),
         Some(Command::Completions(completions)) => Ok(completions::run(&completions, Args::command())),

@@ -36,7 +36,8 @@ fn every_command_has_a_page_of_the_manual() {
     }
     for words in [vec![vec![]], all.clone()].concat() {
         let name = [vec!["espalier".to_owned()], words].concat().join("-");
-        let page = fs::read_to_string(pages.join(format!("{name}.1"))).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let page =
+            fs::read_to_string(pages.join(format!("{name}.1"))).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(page.contains(".SH NAME") && page.contains(".SH OPTIONS"), "{name}");
     }
     assert_eq!(fs::read_dir(&pages).unwrap().count(), all.len() + 1, "no page without a command");

@@ -76,7 +76,8 @@ fn judge_one(Seen { name, part, found }: &Seen) -> Finding {
     Finding::ok(check, says)
 }
 
-fn described(facts: &Facts) -> String {
+/// What a checkpoint is, in words.
+pub(crate) fn described(facts: &Facts) -> String {
     let kind = match &facts.kind {
         Kind::Model => String::new(),
         Kind::Only { kind, target } => format!("{kind} for `{}` alone; ", target.name),

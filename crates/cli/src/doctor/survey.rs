@@ -54,6 +54,13 @@ pub(crate) fn survey(layout: &Layout, system: &SystemArgs, thorough: bool) -> Re
     Ok(seen)
 }
 
+/// Looks at a checkpoint by itself, as a target would be loaded.
+pub(crate) fn examine(path: &Path) -> Result<Facts, CliError> {
+    let (compute, device) = (Compute::default(), DeviceKind::default());
+    let name = path.display().to_string();
+    Wanted { name, part: Part::Target, path: Ok(path.to_owned()), layers: None, compute, device }.read(path)
+}
+
 fn asked_for(layout: &Layout, system: &SystemArgs) -> Result<Vec<Wanted>, CliError> {
     let compute = system.target_compute().map_err(LocalError::from)?;
     let target = |name: &String| {
