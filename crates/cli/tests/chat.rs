@@ -40,7 +40,8 @@ fn an_answer_is_that_of_generate_and_the_next_one_knows_of_it() {
     let length = ["--max-tokens", "24"];
     let output = chat(&length, &format!("Ann has 3 dogs.\nAnd Bob?\n{save}\n/reset\nAnn has 3 dogs.\n/quit\nnever\n"));
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let alone = espalier(&[&["generate", "--target", "small", "--prompt", "Ann has 3 dogs."], &length[..]].concat());
+    let mut alone =
+        espalier(&[&["generate", "--target", "small", "--prompt", "Ann has 3 dogs."], &length[..]].concat());
     let alone = text(&alone.stderr(Stdio::null()).output().unwrap().stdout);
     let said = text(&output.stdout);
     assert!(said.starts_with(&alone) && said.ends_with(&alone), "{said:?} is not {alone:?} twice");
@@ -87,7 +88,7 @@ fn settings_change_what_follows_and_wrong_ones_end_a_script() {
 
 #[test]
 fn a_conversation_that_no_longer_fits_is_cut_from_the_front() {
-    let long = "one two three four five six seven ".repeat(60);
+    let long = "one two three four five six seven ".repeat(120);
     let output = chat(&["--max-tokens", "8"], &format!("{long}\n{long}\n{long}\n{long}\nAnn has 3 dogs.\n"));
     let told = text(&output.stderr);
     assert!(output.status.success(), "{told}");

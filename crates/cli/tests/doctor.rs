@@ -58,7 +58,10 @@ fn copy(model: &str, to: &Path) -> PathBuf {
 
 #[test]
 fn a_clone_of_the_repository_is_well() {
-    let told = Told::of(&models(), &[&ANY_PORTS[..], &["--predictor", "medium-edd-cali-ts"]].concat());
+    let told = Told::of(
+        &models(),
+        &[&ANY_PORTS[..], &["--drafter", "sorted,medium-edd", "--predictor", "medium-edd-cali-ts"]].concat(),
+    );
     assert_eq!(told.code, 0, "{:?}", told.worst());
     for name in ["processor", "threads", "models", "target small", "target medium", "drafter sorted", "configuration"] {
         assert_eq!(told.check(name).0, "ok", "{name}");
@@ -68,7 +71,7 @@ fn a_clone_of_the_repository_is_well() {
         "{:?}",
         told.check("target medium")
     );
-    assert!(told.check("checkpoint medium-edd").1.contains("edd for `medium` alone"));
+    assert!(told.check("drafter medium-edd").1.contains("edd for `medium` alone"));
     assert!(told.check("memory").1.contains("full contexts of 64"));
 
     let text = espalier(&models(), &[&["doctor", "--quick"], &ANY_PORTS[..]].concat());

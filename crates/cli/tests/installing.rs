@@ -60,13 +60,14 @@ fn shells_take_the_scripts_that_complete() {
 
 #[test]
 fn bash_completes_commands_and_options() {
-    let script = String::from_utf8(espalier(&["completions", "bash"]).stdout).unwrap();
+    let mut script = tempfile::NamedTempFile::new().unwrap();
+    script.write_all(&espalier(&["completions", "bash"]).stdout).unwrap();
     let complete = |words: &str, word: &str| {
         let ask = format!(
-            "COMP_WORDS=(espalier {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _espalier espalier '{word}' ''; \
+            "source \"$0\"; COMP_WORDS=(espalier {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _espalier espalier '{word}' ''; \
              printf '%s\\n' \"${{COMPREPLY[@]}}\""
         );
-        let output = Command::new("bash").args(["-c", &format!("{script}\n{ask}")]).output().unwrap();
+        let output = Command::new("bash").args(["-c", &ask]).arg(script.path()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(complete("doc", "doc"), "doctor\n");

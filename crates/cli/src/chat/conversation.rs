@@ -26,6 +26,11 @@ struct Written<'a> {
 }
 
 impl Conversation {
+    /// One in which nothing was said but, before all else, this.
+    pub(crate) fn new(system: Option<String>) -> Self {
+        Self { system, exchanges: Vec::new() }
+    }
+
     /// The messages of a request that asks a further question, if there is one.
     pub(crate) fn messages(&self, question: Option<&str>) -> Vec<Message> {
         let said = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };

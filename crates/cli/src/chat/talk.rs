@@ -46,8 +46,7 @@ enum Next {
 
 impl Talk {
     pub(crate) fn new(client: Client, settings: Settings, system: Option<String>) -> Result<Self, CliError> {
-        let conversation = Conversation { system, ..Conversation::default() };
-        Ok(Self { client, settings, conversation, lines: Lines::open()? })
+        Ok(Self { client, settings, conversation: Conversation::new(system), lines: Lines::open()? })
     }
 
     /// Until the last line, or until it is told to end. Where nobody types, the first failure ends it.

@@ -37,6 +37,11 @@ pub(crate) enum PullError {
     Checksum { name: String, expected: String, found: String },
     #[error("{} has the checksum {found}, and {expected} was expected: take it away to fetch it again", path.display())]
     Present { path: PathBuf, expected: String, found: String },
+    #[error(
+        "{} has {found} bytes, and {url} has {expected}: take it away, or name another folder with --to",
+        path.display()
+    )]
+    OtherSize { path: PathBuf, url: String, expected: u64, found: u64 },
     #[error("{} is being written by another process", path.display())]
     Locked { path: PathBuf },
     #[error("{}", path.display())]

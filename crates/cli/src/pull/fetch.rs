@@ -53,7 +53,7 @@ impl Fetcher {
     /// Fetches a file of at most `limit` bytes, or finds it in the folder; none if the source has none of that name.
     pub(crate) async fn fetch(&self, name: &str, limit: u64) -> Result<Option<Fetched>, PullError> {
         let (url, expected) = (self.source.url(name)?, self.sums.of(name));
-        if let Some(present) = self.present(name, expected)? {
+        if let Some(present) = self.present(name, &url).await? {
             return Ok(Some(present));
         }
         let mut part = Part::open(&self.folder, name)?;
@@ -112,15 +112,21 @@ impl Fetcher {
     }
 
     /// The file, if it is in the folder already. Another one than was expected is an error: nothing is replaced.
-    fn present(&self, name: &str, expected: Option<&str>) -> Result<Option<Fetched>, PullError> {
-        let path = self.folder.join(name);
+    async fn present(&self, name: &str, url: &Url) -> Result<Option<Fetched>, PullError> {
+        let (path, expected) = (self.folder.join(name), self.sums.of(name));
         let Ok(metadata) = path.metadata() else { return Ok(None) };
+        let bytes = metadata.len();
+        if expected.is_none() {
+            let expected = self.web.length(url).await.map_err(|source| PullError::Client(source.without_url()))?;
+            if let Some(expected) = expected.filter(|expected| *expected != bytes) {
+                return Err(PullError::OtherSize { path, url: shown(url), expected, found: bytes });
+            }
+        }
         let sha256 = checksum(&path)?;
         if let Some(expected) = expected.filter(|expected| **expected != sha256) {
             return Err(PullError::Present { path, expected: expected.to_owned(), found: sha256 });
         }
-        let (name, bytes, checked) = (name.to_owned(), metadata.len(), expected.is_some());
-        Ok(Some(Fetched { name, bytes, sha256, kept: true, checked }))
+        Ok(Some(Fetched { name: name.to_owned(), bytes, sha256, kept: true, checked: expected.is_some() }))
     }
 
     /// Asks once for what is missing; says whether the file is whole, or that there is none.

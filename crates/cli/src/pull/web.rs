@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Response, StatusCode, Url};
 use rustls::pki_types::CertificateDer;
@@ -72,6 +72,13 @@ impl Web {
             .redirect(Policy::custom(follow))
             .user_agent(concat!("espalier/", env!("CARGO_PKG_VERSION")));
         Ok(Self { client: client.build()? })
+    }
+
+    /// The bytes of a file, if the server tells.
+    pub(crate) async fn length(&self, url: &Url) -> Result<Option<u64>, reqwest::Error> {
+        let response = self.client.head(url.clone()).send().await?;
+        let told = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        Ok(told.filter(|_| response.status().is_success()))
     }
 
     /// Asks for a file, from byte `from` on if it is still the version that `tag` names.
