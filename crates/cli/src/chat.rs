@@ -8,7 +8,7 @@ mod talk;
 
 use espalier_client::Client;
 use espalier_command::{Decoding, Verdict, start};
-use espalier_local::{DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, LocalError, Plan, System, SystemArgs};
+use espalier_local::{DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, Plan, System, SystemArgs};
 
 use self::settings::Settings;
 use self::talk::Talk;
@@ -104,7 +104,7 @@ impl Own {
         let drafter = drafters.first().map(DrafterChoice::name).filter(|_| !given.is_empty());
         let plan = Plan::new(&targets, &drafters, system)?;
         let target = plan.targets().into_iter().next();
-        let system = start(plan).await.map_err(LocalError::from)?;
+        let system = start(plan).await?;
         Ok(Self { system, target, drafter })
     }
 }

@@ -24,7 +24,7 @@ use jiff::Timestamp;
 
 use self::certificates::Shown;
 use self::facts::{Kind, Part, Seen, readable};
-use self::finding::{Finding, Findings, Level};
+use self::finding::{Finding, Findings, Level, counted};
 use self::memory::{Memory, Need};
 use self::ports::Listener;
 use self::threads::Threads;
@@ -77,7 +77,7 @@ pub(crate) async fn run(system: &SystemArgs, args: &Doctor) -> Result<Verdict, C
     let mut checks = vec![processor::judge(&Processor::detect())];
     checks.extend(device(system));
     checks.push(threads::judge(look_at_threads(system)));
-    checks.push(memory::judge(&look_at_memory(system, &seen)));
+    checks.extend(memory::judge(&look_at_memory(system, &seen)));
     checks.push(models::judge_folder(&models_folder(system), &seen));
     checks.extend(models::judge(&seen));
     // What is wrong with a checkpoint has been said.
@@ -188,7 +188,9 @@ fn print(findings: &Findings) {
         }
     }
     let (faults, warnings) = (findings.count(Level::Fault), findings.count(Level::Warning));
-    anstream::println!("{} checks: {faults} faults, {warnings} warnings", findings.checks.len());
+    let counts = [(findings.checks.len(), "check"), (faults, "fault"), (warnings, "warning")];
+    let [checks, faults, warnings] = counts.map(|(count, what)| counted(count, what));
+    anstream::println!("{checks}: {faults}, {warnings}");
 }
 
 #[cfg(test)]

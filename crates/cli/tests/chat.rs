@@ -92,7 +92,7 @@ fn a_conversation_that_no_longer_fits_is_cut_from_the_front() {
     let output = chat(&["--max-tokens", "8"], &format!("{long}\n{long}\n{long}\n{long}\nAnn has 3 dogs.\n"));
     let told = text(&output.stderr);
     assert!(output.status.success(), "{told}");
-    assert!(told.contains("no longer fits the context: 1 of its oldest exchanges are left out"), "{told}");
+    assert!(told.contains("no longer fits the context: its oldest exchange is left out"), "{told}");
     // What does not fit by itself is refused.
     let output = chat(&[], &format!("{}\n", "one two three ".repeat(2000)));
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("the context of `small` is 2048 tokens"));

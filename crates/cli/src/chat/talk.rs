@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 use espalier_client::{Answer, Client, ClientError};
 use espalier_command::{Verdict, report};
@@ -84,7 +84,7 @@ impl Talk {
             Order::Seed(seed) => self.settings.decoding(|decoding| decoding.answers.seed = seed)?,
             Order::System(text) => self.conversation.system = text,
             Order::Reset => self.conversation.reset(),
-            Order::Save(path) => self.save(path)?,
+            Order::Save(path) => self.save(&path)?,
             Order::Help => anstream::println!("{HELP}"),
             Order::Quit => return Ok(Next::End(Verdict::Good)),
         }
@@ -93,23 +93,18 @@ impl Talk {
 
     /// Asks, forgets the oldest exchanges if it does not fit otherwise, and shows the answer as it comes.
     async fn ask(&mut self, question: String) -> Result<Next, CliError> {
-        let (mut forgotten, mut cut) = (0, false);
+        let mut cut = false;
         let told = loop {
             let request = self.settings.request(self.conversation.messages(Some(&question)), cut)?;
             match self.hear(request).await {
                 Err(error) if !cut && is_of_context(&error) => match self.conversation.forget_oldest() {
-                    true => forgotten += 1,
+                    true => faint("the conversation no longer fits the context: its oldest exchange is left out"),
                     // What is left is asked for as much as fits.
                     false => cut = true,
                 },
                 told => break told,
             }
         };
-        if forgotten > 0 {
-            faint(format!(
-                "the conversation no longer fits the context: {forgotten} of its oldest exchanges are left out"
-            ));
-        }
         let (answer, next) = self.tell(told?);
         self.conversation.add(question, answer);
         Ok(next)
@@ -145,13 +140,13 @@ impl Talk {
         }
     }
 
-    fn save(&self, path: PathBuf) -> Result<(), CliError> {
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+    fn save(&self, path: &Path) -> Result<(), CliError> {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
         let text = self.conversation.to_json(&self.settings.target);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|source| match source.kind() {
-            std::io::ErrorKind::AlreadyExists => CliError::Exists { path: path.clone() },
-            _ => CliError::Write { path: path.clone(), source },
+            std::io::ErrorKind::AlreadyExists => CliError::Exists { path: path.to_owned() },
+            _ => CliError::Write { path: path.to_owned(), source },
         })?;
         faint(format!("written to {}", path.display()));
         Ok(())
@@ -176,6 +171,6 @@ fn figures(answer: &Answer) -> String {
     )
 }
 
-fn faint(text: String) {
+fn faint(text: impl std::fmt::Display) {
     anstream::eprintln!("{}", report::styled(report::FAINT, text));
 }

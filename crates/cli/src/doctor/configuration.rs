@@ -7,7 +7,7 @@ use std::path::Path;
 use espalier_local::{DrafterChoice, KEYS_BYTES_MAX, LocalError, Plan, count_keys};
 use espalier_service_kit::chain;
 
-use super::finding::Finding;
+use super::finding::{Finding, counted};
 
 /// How many keys a file has, or why none can be read from it.
 pub(crate) fn read_keys(path: &Path) -> Result<usize, String> {
@@ -28,7 +28,7 @@ pub(crate) fn judge_keys(keys: &Result<usize, String>) -> Finding {
             "the file has no keys, so every request is refused",
             "`espalier key NAME` makes one, and its entry",
         ),
-        Ok(keys) => Finding::ok(CHECK, format!("{keys} API keys")),
+        Ok(keys) => Finding::ok(CHECK, counted(*keys, "API key")),
         Err(why) => Finding::fault(
             CHECK,
             why,
@@ -74,7 +74,10 @@ pub(crate) fn judge_plan(misfits: &Result<Vec<Misfit>, LocalError>) -> Finding {
         }
         Ok(misfits) => {
             let told = misfits.iter().map(|Misfit { target, drafter, profile, exits }| {
-                format!("that of `{drafter}` for `{target}` is for {profile} exits, and the drafter has {exits}")
+                format!(
+                    "that of `{drafter}` for `{target}` is for {}, and the drafter has {exits}",
+                    counted(*profile, "exit")
+                )
             });
             let says = format!("profiles that are not used: {}", told.collect::<Vec<_>>().join("; "));
             Finding::warning(
@@ -102,7 +105,7 @@ mod tests {
             judge_keys(&read_keys(&path))
         };
         let entry = format!(r#"{{"name": "a", "sha256": "{}"}}"#, "0".repeat(64));
-        assert_eq!(look(&format!(r#"{{"keys": [{entry}]}}"#)).says, "1 API keys");
+        assert_eq!(look(&format!(r#"{{"keys": [{entry}]}}"#)).says, "1 API key");
         assert_eq!(look(r#"{"keys": []}"#).level, Level::Warning);
         let twice = look(&format!(r#"{{"keys": [{entry}, {entry}]}}"#));
         assert!(twice.level == Level::Fault && twice.says.contains("keys.json: "), "{twice:?}");

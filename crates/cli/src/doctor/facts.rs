@@ -16,8 +16,15 @@ pub(crate) enum Part {
 pub(crate) struct Seen {
     pub(crate) name: String,
     pub(crate) part: Part,
-    /// Why it cannot be used, where it cannot.
-    pub(crate) found: Result<Facts, String>,
+    pub(crate) found: Result<Facts, Unusable>,
+}
+
+/// Why a checkpoint cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unusable {
+    pub(crate) why: String,
+    /// Whether there is nothing at all.
+    pub(crate) is_missing: bool,
 }
 
 /// What was found of a checkpoint that can be read.

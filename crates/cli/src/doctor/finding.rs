@@ -60,3 +60,8 @@ impl Findings {
         self.checks.iter().filter(|finding| finding.level == level).count()
     }
 }
+
+/// How many there are of something, in words.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}

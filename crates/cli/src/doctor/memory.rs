@@ -28,7 +28,12 @@ pub(crate) struct Memory {
     pub(crate) needs: Vec<Need>,
 }
 
-pub(crate) fn judge(memory: &Memory) -> Finding {
+/// None where there is no model that could be loaded.
+pub(crate) fn judge(memory: &Memory) -> Option<Finding> {
+    (!memory.needs.is_empty()).then(|| judge_needs(memory))
+}
+
+fn judge_needs(memory: &Memory) -> Finding {
     let weights: usize = memory.needs.iter().map(|need| need.weights).sum();
     let of_weights = format!("weights take {} at most", amount(weights));
     let Some(free) = memory.free else {
@@ -115,7 +120,7 @@ mod tests {
             context: 10 * MIB,
             sequences: 4,
         };
-        judge(&Memory { free, budget, needs: vec![need("large", 1000), need("little", 100)] })
+        judge_needs(&Memory { free, budget, needs: vec![need("large", 1000), need("little", 100)] })
     }
 
     #[test]

@@ -3,8 +3,11 @@
 use espalier_local::{FoundBy, LocalError, ModelsFolder};
 use espalier_service_kit::chain;
 
-use super::facts::{Facts, Kind, NamedFacts, Part, Seen, Size, readable};
-use super::finding::Finding;
+use super::facts::{Facts, Kind, NamedFacts, Part, Seen, Size, Unusable, readable};
+use super::finding::{Finding, counted};
+
+/// What is to be done about a checkpoint that is not there.
+const FIND: &str = "a name in the folder of models, or a path; `espalier pull URL` fetches checkpoints";
 
 /// What is to be done about a checkpoint that is not whole.
 const MEND: &str = "fetch it again (`espalier pull URL` goes on where it stopped), or take another";
@@ -15,12 +18,15 @@ pub(crate) fn judge_folder(folder: &Result<ModelsFolder, LocalError>, seen: &[Se
     match folder {
         Ok(ModelsFolder { path, found_by }) => {
             let how = match found_by {
-                FoundBy::Argument => "named by --models",
+                FoundBy::Argument => "as --models or ESPALIER_MODELS says",
                 FoundBy::WorkingDirectory => "in the working directory",
                 FoundBy::Program => "beside the program or above it",
                 FoundBy::UserData => "among the user's data",
             };
-            Finding::ok(CHECK, format!("{}, {how}: {} checkpoints were looked at", path.display(), seen.len()))
+            Finding::ok(
+                CHECK,
+                format!("{}, {how}: {} were looked at", path.display(), counted(seen.len(), "checkpoint")),
+            )
         }
         // Whoever brings all models by path needs no folder.
         Err(error) if seen.iter().all(|seen| seen.found.is_ok()) => Finding::ok(CHECK, chain(error)),
@@ -48,10 +54,11 @@ fn judge_one(Seen { name, part, found }: &Seen) -> Finding {
     };
     let facts = match found {
         Ok(facts) => facts,
-        Err(why) if *part == Part::Beside => {
+        Err(Unusable { why, .. }) if *part == Part::Beside => {
             return Finding::warning(check, why, "nothing asks for it; mend it or take it away");
         }
-        Err(why) => return Finding::fault(check, why, MEND),
+        Err(Unusable { why, is_missing: true }) => return Finding::fault(check, why, FIND),
+        Err(Unusable { why, is_missing: false }) => return Finding::fault(check, why, MEND),
     };
     let says = described(facts);
     if let Some(size) = facts.size.as_ref().filter(|size| facts.tokens.count > size.vocab) {
@@ -202,7 +209,11 @@ mod tests {
 
     #[test]
     fn a_broken_checkpoint_is_a_fault_if_it_is_asked_for() {
-        let broken = |part| Seen { name: "a".to_owned(), part, found: Err("it is cut short".to_owned()) };
+        let broken = |part| Seen {
+            name: "a".to_owned(),
+            part,
+            found: Err(Unusable { why: "it is cut short".to_owned(), is_missing: false }),
+        };
         let level = |part| wrong(&[broken(part)]).remove(0).0;
         assert_eq!(
             [Part::Target, Part::Drafter, Part::Beside].map(level),

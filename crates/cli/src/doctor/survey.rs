@@ -12,7 +12,7 @@ use espalier_service_kit::chain;
 use espalier_text::Tokenizer;
 use serde_json::Value;
 
-use super::facts::{Facts, Kind, Part, Seen, Size, Tokens};
+use super::facts::{Facts, Kind, Part, Seen, Size, Tokens, Unusable};
 use crate::error::CliError;
 use crate::serve::Layout;
 
@@ -101,11 +101,11 @@ fn beside(system: &SystemArgs) -> Vec<PathBuf> {
 
 impl Wanted {
     fn look(&self) -> Seen {
-        let facts = match &self.path {
-            Ok(path) => self.read(path).map_err(|error| chain(&error)),
-            Err(error) => Err(chain(error)),
+        let found = match &self.path {
+            Ok(path) => self.read(path).map_err(|error| broken(&error)),
+            Err(error) => Err(missing(error)),
         };
-        Seen { name: self.name.clone(), part: self.part, found: facts }
+        Seen { name: self.name.clone(), part: self.part, found }
     }
 
     fn read(&self, path: &Path) -> Result<Facts, CliError> {
@@ -161,6 +161,20 @@ impl Wanted {
     }
 }
 
+/// What is there, and cannot be used.
+fn broken(error: &dyn std::error::Error) -> Unusable {
+    Unusable { why: chain(error), is_missing: false }
+}
+
+/// What is not there. Where folders of models are looked for is told once, and elsewhere.
+fn missing(error: &LocalError) -> Unusable {
+    let why = match error {
+        LocalError::NoModels { .. } => "there is no folder of models that could have it".to_owned(),
+        error => chain(error),
+    };
+    Unusable { why, is_missing: true }
+}
+
 fn tokens(path: &Path) -> Result<Tokens, CliError> {
     let tokenizer = Tokenizer::open(path)?;
     Ok(Tokens {
@@ -179,6 +193,6 @@ fn add_fingerprint(seen: &mut Seen, wanted: &Wanted) {
     let (Ok(facts), Ok(path)) = (&mut seen.found, &wanted.path) else { return };
     match fingerprint(path) {
         Ok(fingerprint) => facts.fingerprint = Some(fingerprint),
-        Err(error) => seen.found = Err(chain(&error)),
+        Err(error) => seen.found = Err(broken(&error)),
     }
 }
