@@ -7,13 +7,18 @@ use espalier_local::SystemArgs;
 use espalier_service_kit::TelemetryArgs;
 
 use crate::certs::Certs;
+use crate::chat::Chat;
+use crate::completions::Completions;
 use crate::convert::Convert;
 use crate::explain::Explain;
+use crate::doctor::Doctor;
 use crate::folder::Folder;
 use crate::generate::Generate;
 use crate::key::Key;
+use crate::man::Man;
 use crate::plan::Plan;
 use crate::probe::Probe;
+use crate::pull::Pull;
 use crate::serve::Serve;
 use crate::top::Top;
 use crate::train::Train;
@@ -51,14 +56,31 @@ pub(crate) enum Command {
     Generate(Generate),
     /// Draw the trees that were drafted for an answer, and what became of them.
     Explain(Explain),
+    /// Talk with a target in the terminal; drafted tokens are green.
+    ///
+    /// After each answer a line says how many tokens a second it had, how many tokens a round (tau), and what share was
+    /// drafted. `/help` lists what can be changed meanwhile. Where standard input is no terminal, each of its lines is a
+    /// message, and the first failure ends the program.
+    Chat(Chat),
     /// Show what a running system does: targets, drafters, sequences, queues, tau, tokens per second and memory.
     ///
     /// `q`, Esc or Ctrl-C leave. Where there is no terminal, `--once` prints a table and `--json` an object a reading.
     Top(Top),
+    /// Say whether a system can be started here, and what to do where it cannot.
+    ///
+    /// Takes the options of `espalier serve`, and those of a gateway's certificates and keys, and looks at processor, memory,
+    /// threads, models, ports and files without starting anything. One line for each check: ok, warning, or fault with what
+    /// to do. The exit code is 1 where something is a fault.
+    Doctor(Doctor),
     /// Ask a running service whether it takes calls, by the standard health protocol.
     ///
     /// The exit code is 0 if it does, and 1 if it does not or nobody answers.
     Probe(Probe),
+    /// Fetch a checkpoint from an address.
+    ///
+    /// Files that break off are gone on with by the same command, those that are there are kept, and none is replaced. Each is
+    /// held against its checksum where there is one. Nothing else of this program downloads anything.
+    Pull(Pull),
     /// Write certificates to try a system under TLS with: an authority, and one for each kind of service.
     Certs(Certs),
     /// Make an API key for a gateway that asks for them.
@@ -66,6 +88,15 @@ pub(crate) enum Command {
     /// The first line is the key, a random one that is kept nowhere. The second is the entry for the file that
     /// `espalier-gateway --keys` reads: it has the key's hash, and may be given limits.
     Key(Key),
+    /// Print a script that has a shell complete command lines of this program.
+    ///
+    /// For bash it belongs into `~/.local/share/bash-completion/completions/espalier`, for zsh into a folder of `fpath` as
+    /// `_espalier`, for fish into `~/.config/fish/completions/espalier.fish`.
+    Completions(Completions),
+    /// Write pages for the manual, one for each command.
+    ///
+    /// `~/.local/share/man/man1` is where `man` finds them on most systems.
+    Man(Man),
     /// Check every checkpoint folder in a folder against its golden logits and its golden text.
     Golden(Folder),
     /// Write a checkpoint as a GGUF file, which llama.cpp reads too.

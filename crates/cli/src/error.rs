@@ -16,6 +16,8 @@ use espalier_text::TextError;
 use espalier_trainer::TrainError;
 use espalier_vectors::VectorsError;
 
+use crate::pull::PullError;
+
 /// Why a command did not get to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -64,6 +66,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Local(#[from] LocalError),
     #[error(transparent)]
+    Pull(#[from] PullError),
+    #[error(transparent)]
     Bench(#[from] BenchError),
     #[error(transparent)]
     Train(#[from] TrainError),
@@ -93,6 +97,16 @@ pub(crate) enum CliError {
     Telemetry(#[from] TelemetryError),
     #[error("there is no terminal to show a screen on; --once prints a table, --json one object a reading")]
     NoTerminal,
+    #[error("no {what} `{name}` is served here; there are {known}")]
+    NotServed { what: &'static str, name: String, known: String },
+    #[error("the gateway serves no target at present")]
+    NoTargets,
+    #[error("{what}")]
+    Order { what: String },
+    #[error("a line of standard input is longer than {limit} bytes")]
+    LongLine { limit: u64 },
+    #[error("standard input cannot be read")]
+    StandardInput(#[source] std::io::Error),
     #[error("the terminal cannot be used")]
     Terminal(#[source] std::io::Error),
     #[error("the runtime cannot be started")]
@@ -109,6 +123,7 @@ impl CliError {
         match self {
             Self::Local(error) => error.is_of_the_request(),
             Self::Bench(error) => error.is_of_the_request(),
+            Self::Pull(error) => error.is_of_the_request(),
             Self::Train(error) => error.is_of_the_request(),
             Self::Client(error) => error.is_of_the_request(),
             Self::Command(_)
@@ -123,6 +138,9 @@ impl CliError {
             | Self::Size { .. }
             | Self::Scenario(_)
             | Self::NoTarget { .. }
+            | Self::NotServed { .. }
+            | Self::Order { .. }
+            | Self::LongLine { .. }
             | Self::Kernels { .. }
             | Self::KeyFile { .. }
             | Self::KeyVariable { .. }

@@ -20,7 +20,7 @@ use crate::access::Access;
 use crate::error::CliError;
 
 /// How long a broken answer is asked for again without coming any further.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The options of `espalier generate`.
 #[derive(Debug, clap::Args)]

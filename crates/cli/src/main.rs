@@ -2,17 +2,22 @@
 
 mod access;
 mod certs;
+mod chat;
 mod command_line;
+mod completions;
 mod convert;
 mod demo;
+mod doctor;
 mod error;
 mod explain;
 mod folder;
 mod generate;
 mod golden;
 mod key;
+mod man;
 mod plan;
 mod probe;
+mod pull;
 mod serve;
 mod top;
 mod train;
@@ -21,7 +26,7 @@ mod vectors;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use espalier_command::{Verdict, report};
 use espalier_local::{Renderer, render_chat_templates};
 use espalier_service_kit::{Monitor, Program, Telemetry};
@@ -79,10 +84,15 @@ fn run_on(runtime: &Runtime, args: Args, monitor: &Monitor) -> Result<Verdict, C
         Some(Command::Serve(serve)) => runtime.block_on(serve::run(&args.system, &serve, monitor)),
         Some(Command::Generate(generate)) => runtime.block_on(generate::run(&args.system, &generate)),
         Some(Command::Explain(what)) => explain::run(&what),
+        Some(Command::Chat(chat)) => runtime.block_on(chat::run(&args.system, &chat)),
         Some(Command::Top(top)) => runtime.block_on(top::run(&top)),
         Some(Command::Probe(probe)) => runtime.block_on(probe::run(&probe)),
+        Some(Command::Doctor(doctor)) => runtime.block_on(doctor::run(&args.system, &doctor)),
+        Some(Command::Pull(pull)) => runtime.block_on(pull::run(&args.system, &pull)),
         Some(Command::Certs(certs)) => certs::run(&certs),
         Some(Command::Key(key)) => key::run(&key),
+        Some(Command::Completions(completions)) => Ok(completions::run(&completions, Args::command())),
+        Some(Command::Man(man)) => man::run(&man, Args::command()),
         Some(Command::Golden(folder)) => golden::run(&folder, &args.system),
         Some(Command::Convert(convert)) => convert::run(&args.system, &convert),
         Some(Command::Vectors(folder)) => Ok(vectors::run(&folder)?),

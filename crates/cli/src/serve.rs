@@ -11,6 +11,18 @@ use crate::error::CliError;
 /// The options of `espalier serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+    /// No page at the gateway's address.
+    #[arg(long)]
+    pub(crate) no_playground: bool,
+    #[command(flatten)]
+    pub(crate) monitor: MonitorArgs,
+}
+
+/// What a system that serves is made of, and where it listens.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Layout {
     /// Targets to host, by name in the folder of models or by path.
     #[arg(long, value_delimiter = ',', default_values = DEFAULT_TARGETS, value_name = "T[,T…]")]
     pub(crate) targets: Vec<String>,
@@ -29,18 +41,14 @@ pub(crate) struct Serve {
     /// The first drafter's port, the others following; 0 takes free ones.
     #[arg(long, default_value_t = 50061)]
     pub(crate) drafter_port: u16,
-    /// No page at the gateway's address.
-    #[arg(long)]
-    pub(crate) no_playground: bool,
-    #[command(flatten)]
-    pub(crate) monitor: MonitorArgs,
 }
 
 pub(crate) async fn run(system: &SystemArgs, args: &Serve, monitor: &Monitor) -> Result<Verdict, CliError> {
     let stop = signal()?;
     tokio::pin!(stop);
     let metrics = args.monitor.open(monitor).await.map_err(LocalError::from)?;
-    let plan = Plan { monitor: Some(monitor.clone()), ..plan(args, system)? };
+    let (monitor, playground) = (Some(monitor.clone()), !args.no_playground);
+    let plan = Plan { monitor, playground, ..args.layout.plan(system)? };
     let running = tokio::select! {
         () = &mut stop => return Ok(Verdict::Good),
         running = start(plan) => running?,
@@ -58,17 +66,26 @@ pub(crate) async fn run(system: &SystemArgs, args: &Serve, monitor: &Monitor) ->
     Ok(Verdict::Good)
 }
 
-/// The system that `espalier serve` was asked for.
-fn plan(args: &Serve, system: &SystemArgs) -> Result<Plan, LocalError> {
-    let targets: Vec<&str> = args.targets.iter().map(String::as_str).collect();
-    let mut plan = Plan::new(&targets, &DrafterChoice::parse_all(&args.drafter, system)?, system)?;
-    let at = |port| SocketAddr::new(args.host, port);
-    let verifiers = plan.verifiers.iter_mut().map(|(_, listen)| listen);
-    verifiers.zip(ports_from(args.verifier_port)).for_each(|(listen, port)| *listen = at(port));
-    let drafters = plan.drafters.iter_mut().map(|drafter| &mut drafter.listen);
-    drafters.zip(ports_from(args.drafter_port)).for_each(|(listen, port)| *listen = at(port));
-    (plan.gateway, plan.playground) = (at(args.port), !args.no_playground);
-    Ok(plan)
+impl Layout {
+    /// The system that this stands for.
+    ///
+    /// # Errors
+    /// Names that stand for nothing, and files that cannot be read.
+    pub(crate) fn plan(&self, system: &SystemArgs) -> Result<Plan, LocalError> {
+        let targets: Vec<&str> = self.targets.iter().map(String::as_str).collect();
+        let mut plan = Plan::new(&targets, &DrafterChoice::parse_all(&self.drafter, system)?, system)?;
+        let verifiers = plan.verifiers.iter_mut().map(|(_, listen)| listen);
+        verifiers.zip(self.addresses_from(self.verifier_port)).for_each(|(listen, address)| *listen = address);
+        let drafters = plan.drafters.iter_mut().map(|drafter| &mut drafter.listen);
+        drafters.zip(self.addresses_from(self.drafter_port)).for_each(|(listen, address)| *listen = address);
+        plan.gateway = SocketAddr::new(self.host, self.port);
+        Ok(plan)
+    }
+
+    /// An address with this port, and those that follow.
+    pub(crate) fn addresses_from(&self, port: u16) -> impl Iterator<Item = SocketAddr> {
+        ports_from(port).map(|port| SocketAddr::new(self.host, port))
+    }
 }
 
 /// A port and those that follow; free ones for 0.

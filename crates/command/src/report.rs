@@ -13,8 +13,12 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 
-const GOOD: Style = AnsiColor::Green.on_default().bold();
-const BAD: Style = AnsiColor::Red.on_default().bold();
+/// What is as it should be.
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// What works, but should not stay so.
+pub const DOUBTFUL: Style = AnsiColor::Yellow.on_default().bold();
+/// What is not as it should be.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
 
 /// Tokens that a drafter had proposed.
 pub const DRAFTED: Style = AnsiColor::Green.on_default();

@@ -49,8 +49,14 @@ pub enum LocalError {
         tried: PathBuf,
     },
     /// There is no folder of models.
-    #[error("no folder of models was found; name one with --models")]
-    NoModels,
+    #[error(
+        "there is no folder of models in any of {}; name one with --models, or fetch a checkpoint with `espalier pull URL`",
+        listed(tried)
+    )]
+    NoModels {
+        /// Where it was looked for.
+        tried: Vec<PathBuf>,
+    },
     /// A text stands for no drafter.
     #[error("`{given}` is no drafter: expected NAME, NAME:LAYERS with at least 1 layer, `ngram` or `none`")]
     NoDrafter {
@@ -94,7 +100,7 @@ impl LocalError {
     pub fn is_of_the_request(&self) -> bool {
         match self {
             Self::NoCheckpoint { .. }
-            | Self::NoModels
+            | Self::NoModels { .. }
             | Self::NoDrafter { .. }
             | Self::Twice(_)
             | Self::Read { .. }
@@ -111,4 +117,13 @@ impl LocalError {
             | Self::Model(_) => false,
         }
     }
+}
+
+/// Paths with commas between them; those in the working directory begin with a dot.
+fn listed(paths: &[PathBuf]) -> String {
+    let shown = |path: &PathBuf| match path.is_relative() {
+        true => format!("./{}", path.display()),
+        false => path.display().to_string(),
+    };
+    paths.iter().map(shown).collect::<Vec<_>>().join(", ")
 }

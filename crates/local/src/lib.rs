@@ -18,10 +18,14 @@ mod unique;
 pub use args::{SystemArgs, processors};
 pub use error::LocalError;
 pub use espalier_gateway::{
-    Config as GatewayConfig, Occupancy, Profiles, ProfilesError, Renderer, render_chat_templates,
+    Config as GatewayConfig, KEYS_BYTES_MAX, LockArgs, Occupancy, Profiles, ProfilesError, Renderer, count_keys,
+    render_chat_templates,
 };
 pub use espalier_service_kit::Role;
-pub use models::{DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, checkpoint, shared_target};
-pub use plan::{ANY_PORT, Plan};
+pub use models::{
+    DEFAULT_DRAFTER, DEFAULT_TARGETS, DrafterChoice, FoundBy, ModelsFolder, checkpoint, models_folder, models_home,
+    shared_target,
+};
+pub use plan::{ANY_PORT, Plan, SEQUENCES_MAX};
 pub use system::{Address, Progress, SideGateway, System};
 pub use unique::{Twice, unique};

@@ -18,6 +18,9 @@ pub const DEFAULT_DRAFTER: &str = "sorted";
 /// The folder name that holds checkpoints.
 const MODELS: &str = "models";
 
+/// The folder among a user's data that is this program's.
+const PROGRAM: &str = "espalier";
+
 /// Who proposes trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DrafterChoice {
@@ -107,7 +110,7 @@ pub fn checkpoint(name: &str, system: &SystemArgs) -> Result<PathBuf, LocalError
         // A name for `.` and `..` too.
         return path.canonicalize().map_err(|source| LocalError::Read { path: path.to_owned(), source });
     }
-    let models = models_folder(system)?;
+    let models = models_folder(system)?.path;
     let tried = models.join(name);
     let places = [tried.clone(), models.join(format!("{name}.gguf"))];
     let found = places.into_iter().find(|place| Checkpoint::is_at(place));
@@ -135,15 +138,77 @@ fn draft_config(folder: &Path) -> Option<DraftConfig> {
     serde_json::from_str(&Checkpoint::describe(folder).ok()?).ok()
 }
 
-/// The folder of models: as told, in the working directory, or beside the program or above it.
-pub(crate) fn models_folder(system: &SystemArgs) -> Result<PathBuf, LocalError> {
-    if let Some(models) = &system.models {
-        return Ok(models.clone());
+/// How a folder of models was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundBy {
+    /// It was named.
+    Argument,
+    /// It is in the working directory.
+    WorkingDirectory,
+    /// It is beside the program, or above it.
+    Program,
+    /// It is the folder for data of whoever runs the program.
+    UserData,
+}
+
+/// The folder that holds checkpoints by name, and how it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelsFolder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it was found.
+    pub found_by: FoundBy,
+}
+
+/// What decides where models are looked for.
+#[derive(Debug, Default)]
+struct Whereabouts {
+    program: Option<PathBuf>,
+    user_data: Option<PathBuf>,
+}
+
+impl Whereabouts {
+    /// Those of this process.
+    fn of_process() -> Self {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let of_home = || Some(variable("HOME")?.join(".local/share"));
+        let data = variable("XDG_DATA_HOME").filter(|path| path.is_absolute()).or_else(of_home);
+        Self { program: std::env::current_exe().ok(), user_data: data.map(|data| data.join(PROGRAM).join(MODELS)) }
     }
-    let program = std::env::current_exe().unwrap_or_default();
-    let here = std::iter::once(PathBuf::from(MODELS));
-    let mut places = here.chain(program.ancestors().skip(1).map(|folder| folder.join(MODELS)));
-    places.find(|place| place.is_dir()).ok_or(LocalError::NoModels)
+
+    /// Where a folder of models is looked for that nobody has named, first place first.
+    fn places(&self) -> Vec<ModelsFolder> {
+        let here = (PathBuf::from(MODELS), FoundBy::WorkingDirectory);
+        let above = self.program.iter().flat_map(|program| program.ancestors().skip(1));
+        let above = above.map(|folder| (folder.join(MODELS), FoundBy::Program));
+        let data = self.user_data.iter().map(|data| (data.clone(), FoundBy::UserData));
+        let places = std::iter::once(here).chain(above).chain(data);
+        places.map(|(path, found_by)| ModelsFolder { path, found_by }).collect()
+    }
+
+    fn find(&self) -> Result<ModelsFolder, LocalError> {
+        let places = self.places();
+        let found = places.iter().find(|place| place.path.is_dir()).cloned();
+        found.ok_or_else(|| LocalError::NoModels { tried: places.into_iter().map(|place| place.path).collect() })
+    }
+}
+
+/// The folder of models: as told, in the working directory, beside the program or above it, or among the user's data.
+///
+/// # Errors
+/// There is none in any of these places.
+pub fn models_folder(system: &SystemArgs) -> Result<ModelsFolder, LocalError> {
+    match &system.models {
+        Some(path) => Ok(ModelsFolder { path: path.clone(), found_by: FoundBy::Argument }),
+        None => Whereabouts::of_process().find(),
+    }
+}
+
+/// Where models go that are fetched: the folder of models; where there is none, that of the user's data, or else the one
+/// that would be found in the working directory.
+pub fn models_home(system: &SystemArgs) -> PathBuf {
+    let none = || Whereabouts::of_process().user_data.unwrap_or_else(|| PathBuf::from(MODELS));
+    models_folder(system).map_or_else(|_| none(), |folder| folder.path)
 }
 
 #[cfg(test)]
@@ -152,6 +217,23 @@ mod tests {
     use super::*;
     use crate::testing::shipped;
     use crate::unique::Twice;
+
+    #[test]
+    fn models_are_looked_for_above_the_program_and_then_among_the_users_data() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path);
+        let places = Whereabouts { program: Some(at("home/bin/espalier")), user_data: Some(at("data/models")) };
+        let Err(LocalError::NoModels { tried }) = places.find() else { panic!("there is none") };
+        assert_eq!(tried[..3], [PathBuf::from("models"), at("home/bin/models"), at("home/models")]);
+        assert_eq!(tried.last(), Some(&at("data/models")));
+        let refusal = LocalError::NoModels { tried }.to_string();
+        let words = ["./models, ", "data/models; name one with --models", "`espalier pull URL`"];
+        assert!(words.iter().all(|words| refusal.contains(words)), "{refusal}");
+        for (path, found_by) in [("data/models", FoundBy::UserData), ("home/models", FoundBy::Program)] {
+            std::fs::create_dir_all(at(path)).unwrap();
+            assert_eq!(places.find().unwrap(), ModelsFolder { path: at(path), found_by });
+        }
+    }
 
     #[test]
     fn drafters_are_whole_cut_or_no_model_at_all() {

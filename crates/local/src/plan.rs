@@ -18,6 +18,9 @@ use crate::{predictors, profiles};
 /// A free port on loopback.
 pub const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
+/// Sequences that each model of a system serves at once.
+pub const SEQUENCES_MAX: usize = VerifierConfig::SEQUENCES_MAX;
+
 /// What a system is to be made of.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -60,7 +63,7 @@ impl Plan {
         };
         let verifiers = folders.into_iter().map(verifier).collect::<Result<_, LocalError>>()?;
         // Whatever targets are asked for: who waits, waits at the gateway, and no verifier has to refuse.
-        let (requests_max, queued_max) = (VerifierConfig::SEQUENCES_MAX, GatewayConfig::QUEUED_MAX);
+        let (requests_max, queued_max) = (SEQUENCES_MAX, GatewayConfig::QUEUED_MAX);
         Ok(Self {
             verifiers,
             drafters,

@@ -23,7 +23,7 @@ pub(crate) fn of(targets: &[PathBuf], drafters: &[DrafterChoice], system: &Syste
 /// The file beside the models. Profiles go by names, and a checkpoint from elsewhere may have the name of one that its
 /// thresholds do not suit.
 fn beside(targets: &[PathBuf], drafters: &[DrafterChoice], system: &SystemArgs) -> Option<PathBuf> {
-    let models = models_folder(system).ok()?.canonicalize().ok()?;
+    let models = models_folder(system).ok()?.path.canonicalize().ok()?;
     let is_inside = |folder: &Path| folder.canonicalize().is_ok_and(|folder| folder.parent() == Some(&models));
     let of_drafters = drafters.iter().filter_map(|choice| match choice {
         DrafterChoice::Model { folder, .. } => Some(folder),

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use espalier_gguf::TensorType;
 
+use crate::arithmetic::Arithmetic;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::error::Result;
 use crate::inventory::inventory;
+use crate::kv_cache::{CacheShape, KvFormat};
 use crate::linear::{PANEL, Packer};
 use crate::load_options::LoadOptions;
 use crate::names::Names;
@@ -26,6 +28,13 @@ impl ModelConfig {
     fn layer_parameters(&self) -> usize {
         let ends = Self { layers: 0, ..self.clone() };
         (self.parameters() - ends.parameters()) / self.layers
+    }
+
+    /// Bytes of the keys and values of one sequence that fills the context, on the processor.
+    pub fn context_memory(&self, arithmetic: Arithmetic) -> usize {
+        let Self { layers, kv_heads, head_dim, context, .. } = *self;
+        let shape = CacheShape { layers, kv_heads, head_dim, context, format: KvFormat::of(arithmetic) };
+        shape.context_blocks().saturating_mul(shape.block_bytes())
     }
 }
 
@@ -64,7 +73,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::arithmetic::Arithmetic;
 
     /// A Llama so small that it is made in no time.
     const TINY: &str = r#"{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 192,
@@ -83,6 +91,7 @@ mod tests {
                 let (norms, largest_read) = (5 * 64 * 4, 64 * (4 * 64 + 3 * 192 + 2) * 2);
                 let needed = Decoder::memory(&config, &options).unwrap();
                 assert_eq!(needed, decoder.weight_bytes() + table + norms + largest_read, "{arithmetic}");
+                assert_eq!(config.context_memory(arithmetic), decoder.context_bytes(), "{arithmetic}");
             }
         }
     }

@@ -61,7 +61,7 @@ pub use serve::{Bound, Drain, DrainArgs, ServeError, bind};
 pub use shares::{Ask, Shares};
 pub use shutdown::{ShutdownError, signal};
 pub use telemetry::{Format, Telemetry, TelemetryArgs, TelemetryError};
-pub use tls::{ClientTls, IdentityFiles, Role, ServerTls, TlsError, TlsFiles};
+pub use tls::{ClientTls, IdentityFiles, Inspected, Role, ServerTls, TlsError, TlsFiles, inspect};
 pub use tls_args::{CallerTlsArgs, TlsArgs};
 pub use wire::Duplex;
 pub use workplace::Workplace;

@@ -11,6 +11,7 @@ mod entries;
 mod int8;
 mod portable;
 mod q8_group;
+mod sets;
 mod simd;
 mod tables;
 mod tile;
@@ -25,6 +26,8 @@ pub(crate) use elementwise::CHAINS;
 pub(crate) use entries::Kernels;
 pub(crate) use int8::{InputGroup, LARGEST, OUTPUTS, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
 pub(crate) use q8_group::{Q8Group, extreme, f16_at, integer, place_in_q8, put_f16, whole_group};
+pub use sets::InstructionSet;
+pub(crate) use sets::instruction_sets;
 pub(crate) use simd::{LANES, Product};
 pub(crate) use values::{ValueGroup, ValueRun};
 #[cfg(target_arch = "x86_64")]

@@ -71,7 +71,8 @@ impl fmt::Debug for ServerTls {
     }
 }
 
-fn config(material: Material, protocols: &[&[u8]]) -> Result<ServerConfig, TlsError> {
+/// What a server speaks by.
+pub(super) fn config(material: Material, protocols: &[&[u8]]) -> Result<ServerConfig, TlsError> {
     let identity = material.identity.ok_or(TlsError::NoIdentity)?;
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS);
     let builder = builder.map_err(TlsError::Protocol)?;
