@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,12 +64,16 @@ def system() -> Iterator[System]:
     process = subprocess.Popen(arguments, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
+        # One that is never ready would be waited for for ever.
+        impatient = threading.Timer(READY_MAX, process.kill)
+        impatient.start()
         said: list[list[str]] = []
         for line in process.stdout:
             if line.strip() == "ready":
                 break
             said.append(line.split())
         urls = {role: tuple(words[-1] for words in said if words[0] == role) for role in ("verifier", "drafter")}
+        impatient.cancel()
         gateways = [words[-1] for words in said if words[0] == "gateway"]
         assert gateways, f"`espalier serve` said {said}"
         yield System(gateways[0], urls["verifier"], urls["drafter"])

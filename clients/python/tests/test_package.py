@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,29 @@ if TYPE_CHECKING:
 PACKAGE = ROOT / "clients" / "python"
 
 
+WITHOUT_NUMPY = """
+from espalier import Client
+
+with Client("http://127.0.0.1:50051") as client:
+    answer = client.generate("small", "2 + 3 =", max_tokens=2, logprobs=1)
+    assert answer.tokens[1].logprob <= 0
+    try:
+        answer.logprobs
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+
+
 def blocks(page: Path) -> list[str]:
-    return re.findall(r"```python[^\n]*\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    """Those that can be run."""
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+def run(python: Path, code: str, system: System) -> str:
+    command = [str(python), "-W", "error", "-c", code.replace("http://127.0.0.1:50051", system.gateway)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, f"{code}\n{done.stderr}"
+    return done.stdout
 
 
 def test_the_generated_modules_are_those_of_the_protocol(tmp_path: Path) -> None:
@@ -36,10 +58,15 @@ def test_the_examples_of_a_page_run(page: Path, system: System) -> None:
     examples = blocks(page)
     assert examples
     for example in examples:
-        code = example.replace("http://127.0.0.1:50051", system.gateway)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0, f"{example}\n{done.stderr}"
-        assert done.stdout.strip(), example
+        assert run(Path(sys.executable), example, system).strip(), example
+
+
+def test_the_wheel_works_where_nothing_else_is_installed(tmp_path: Path, system: System) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    python = tmp_path / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", os.environ["ESPALIER_WHEEL"]], check=True)
+    assert "tokens per round" in run(python, blocks(PACKAGE / "README.md")[0], system)
+    assert "'numpy'" in run(python, WITHOUT_NUMPY, system)
 
 
 def test_all_that_is_exported_is_there() -> None:

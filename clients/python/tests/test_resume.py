@@ -162,7 +162,7 @@ def test_who_has_no_patience_is_told_at_once(system: System) -> None:
         assert list(stream) == [], "it has come to its end"
 
 
-def test_a_gateway_that_is_stopped_is_noticed_within_a_second_or_so(system: System) -> None:
+def test_a_gateway_that_is_stopped_is_noticed_soon(system: System) -> None:
     port = free_port()
     with gateway(system, port) as process, Client(f"http://127.0.0.1:{port}") as hasty:
         stream = hasty.stream("medium", TEXT, **LONG)
@@ -171,7 +171,8 @@ def test_a_gateway_that_is_stopped_is_noticed_within_a_second_or_so(system: Syst
         started = time.monotonic()
         with pytest.raises(UnavailableError):
             list(stream)
-        assert time.monotonic() - started < 3
+        # Half a second where nothing else wants the processor.
+        assert time.monotonic() - started < 5
 
 
 def test_one_that_is_closed_while_it_pauses_ends(system: System) -> None:

@@ -58,10 +58,11 @@ KEY_CHARACTERS_MAX = 512
 """The longest API key."""
 
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
-    # A gateway that is stopped or cut off is noticed within a second: after so many milliseconds of silence it is asked
-    # for a sign of life, and has so many to give one.
+    # A gateway that is stopped or cut off is noticed within two seconds: after so many milliseconds of silence it is
+    # asked for a sign of life, and has so many to give one. Of the two limits gRPC takes the longer one.
     ("grpc.keepalive_time_ms", 200),
     ("grpc.keepalive_timeout_ms", 500),
+    ("grpc.http2.ping_timeout_ms", 500),
     ("grpc.http2.max_pings_without_data", 0),
     # One that was started again is found again soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
