@@ -53,9 +53,9 @@ def test_the_generated_modules_are_those_of_the_protocol(tmp_path: Path) -> None
     assert len(made) == 6
 
 
-@pytest.mark.parametrize("page", [PACKAGE / "README.md", ROOT / "docs" / "clients.md"], ids=lambda page: page.name)
-def test_the_examples_of_a_page_run(page: Path, system: System) -> None:
-    examples = blocks(page)
+@pytest.mark.parametrize("page", ["README.md", "docs/clients.md", "clients/python/README.md"])
+def test_the_examples_of_a_page_run(page: str, system: System) -> None:
+    examples = blocks(ROOT / page)
     assert examples
     for example in examples:
         assert run(Path(sys.executable), example, system).strip(), example
@@ -71,7 +71,8 @@ def test_the_wheel_works_where_nothing_else_is_installed(tmp_path: Path, system:
 
 def test_all_that_is_exported_is_there() -> None:
     assert sorted(espalier.__all__) == espalier.__all__
-    assert all(getattr(espalier, name).__doc__ or name in ("Event", "Prompt") for name in espalier.__all__)
+    exported = [getattr(espalier, name) for name in espalier.__all__]
+    assert all(one.__doc__ for one in exported if isinstance(one, type))
 
 
 def test_it_says_that_it_is_typed() -> None:
