@@ -32,8 +32,8 @@ pub(crate) fn check(command: &Command) -> Result<(), String> {
 
 /// Whether each word that looks like a path of this repository is one.
 fn paths(command: &Command) -> Result<(), String> {
-    let words =
-        command.words.iter().filter(|word| ["clients/", "deploy/", "docs/", "models/"].iter().any(|top| word.starts_with(top)));
+    const FOLDERS: [&str; 4] = ["clients/", "deploy/", "docs/", "models/"];
+    let words = command.words.iter().filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)));
     let gone: Vec<&String> = words.filter(|path| !root().join(path).exists()).collect();
     if gone.is_empty() { Ok(()) } else { Err(format!("there is no {gone:?}")) }
 }
