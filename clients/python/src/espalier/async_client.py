@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -91,6 +92,11 @@ class AsyncStream(AsyncIterator[Event]):
         """Give the answer up."""
         self._closed = True
         self._drop()
+
+    def __del__(self) -> None:
+        # gRPC goes on with a call that nobody holds. Where the event loop is closed, there is none any more.
+        with contextlib.suppress(RuntimeError):
+            self._drop()
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import grpc
 
 from ._gateway import GENERATE, LIST_TARGETS, STATUS, STATUS_MAX, Asked, Gateway, Method, Target, Told, read_targets
-from .errors import BrokenStreamError, CancelledError, EspalierError, from_grpc
+from .errors import BrokenStreamError, EspalierError, from_grpc
 from .events import Event, Finished, Tokens
 from .v1.generation_pb2 import GenerateRequest, GenerateResponse, ListTargetsRequest
 from .v1.status_pb2 import SystemStatusRequest, SystemStatusResponse
@@ -73,7 +73,7 @@ class Stream(Iterator[Event]):
 
     def _wait_after(self, error: EspalierError) -> None:
         if self._closed.is_set():
-            raise CancelledError(grpc.StatusCode.CANCELLED, "the stream was closed", party="client") from error
+            return
         pause = self._heard.pause_after(error)
         if pause is None:
             self._closed.set()
@@ -97,7 +97,7 @@ class Stream(Iterator[Event]):
         return self._heard.answer()
 
     def close(self) -> None:
-        """Give the answer up; a thread that waits for an event of it gets `CancelledError`."""
+        """Give the answer up; for a thread that goes through it, it ends here."""
         self._closed.set()
         self._drop()
 
