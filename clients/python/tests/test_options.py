@@ -153,7 +153,12 @@ def test_what_cannot_be_sent_is_named(
 
 
 @pytest.mark.parametrize(
-    ("prompt", "words"), [([1, QUESTION[0]], "it mixes messages and tokens"), ([{"role": "user"}], "no 'content'")]
+    ("prompt", "words"),
+    [
+        ([1, QUESTION[0]], "prompt cannot be sent: it mixes messages and tokens"),
+        ([{"role": "user"}], "prompt cannot be sent: a message has no `content`"),
+        ([{**QUESTION[0], "mood": "merry"}], 'prompt cannot be sent: .*"mood"'),
+    ],
 )
 def test_a_prompt_that_is_none_is_not_sent(client: Client, prompt: Any, words: str) -> None:  # noqa: ANN401
     with pytest.raises((TypeError, ValueError), match=words):

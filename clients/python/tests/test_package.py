@@ -17,6 +17,7 @@ from conftest import ROOT
 if TYPE_CHECKING:
     from conftest import System
 
+PAGES = ("README.md", "docs/clients.md", "clients/python/README.md")
 PACKAGE = ROOT / "clients" / "python"
 
 
@@ -53,12 +54,20 @@ def test_the_generated_modules_are_those_of_the_protocol(tmp_path: Path) -> None
     assert len(made) == 6
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/clients.md", "clients/python/README.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(page: str, system: System) -> None:
     examples = blocks(ROOT / page)
     assert examples
     for example in examples:
         assert run(Path(sys.executable), example, system).strip(), example
+
+
+def test_the_examples_are_typed(tmp_path: Path) -> None:
+    for number, code in enumerate(code for page in PAGES for code in blocks(ROOT / page)):
+        (tmp_path / f"example{number}.py").write_text(code)
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_wheel_works_where_nothing_else_is_installed(tmp_path: Path, system: System) -> None:

@@ -64,6 +64,9 @@ class Stream(Iterator[Event]):
         call = self._call
         if call is None:
             call = self._call = self._open_call(self._heard.request, self._heard.limit.remaining())
+            if self._closed.is_set():
+                # Whoever closed it may not have seen this call.
+                call.cancel()
         try:
             return next(call)
         except StopIteration:

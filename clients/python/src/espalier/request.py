@@ -17,13 +17,9 @@ Acceptance: TypeAlias = Literal["coupled", "rejection"]
 """How drafted tokens are accepted: with noise that the drafter shares, or with probability min(1, p/q)."""
 
 
-class Message(TypedDict):
-    """What one party said in a conversation."""
-
-    role: str
-    """`system`, `user` or `assistant`, or whatever else the target's chat template knows."""
-    content: str
-
+Message: TypeAlias = Mapping[str, str]
+"""What one party said in a conversation: `content`, and its `role`, which is `system`, `user` or `assistant`, or
+whatever else the target's chat template knows."""
 
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Message]
 """Text as it is, ids of tokens as they are, or a conversation, which is put into the target's chat template."""
@@ -115,8 +111,6 @@ def _write(name: str, write: Callable[[], None]) -> None:
         write()
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name} cannot be sent: {error}") from error
-    except KeyError as error:
-        raise ValueError(f"{name} cannot be sent: a message has no {error}") from error
 
 
 def _write_prompt(wire: generation_pb2.GenerateRequest, prompt: Prompt) -> None:
@@ -127,7 +121,7 @@ def _write_prompt(wire: generation_pb2.GenerateRequest, prompt: Prompt) -> None:
     ids: list[int] = []
     for part in prompt:
         if isinstance(part, Mapping):
-            said.append(generation_pb2.ChatMessage(role=part["role"], content=part["content"]))
+            said.append(_read_message(part))
         else:
             ids.append(part)
     if said and ids:
@@ -138,6 +132,14 @@ def _write_prompt(wire: generation_pb2.GenerateRequest, prompt: Prompt) -> None:
         wire.token_ids.ids.extend(ids)
         # No tokens are a prompt, too, of which the gateway has something to say.
         wire.token_ids.SetInParent()
+
+
+def _read_message(part: Message) -> generation_pb2.ChatMessage:
+    missing = {"role", "content"} - part.keys()
+    if missing:
+        raise ValueError(f"a message has no `{min(missing)}`")
+    # Of what the protocol does not have, protobuf says so.
+    return generation_pb2.ChatMessage(**part)
 
 
 def _write_option(wire: generation_pb2.GenerateRequest, name: str, value: Any) -> None:  # noqa: ANN401
