@@ -67,6 +67,18 @@ def test_who_has_asked_as_often_as_it_may_comes_again_when_it_is_told(keyed: str
         assert time.monotonic() - started > found.value.retry_after / 2
 
 
+def test_places_go_by_the_name_of_a_client(system: System) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with gateway(system, port, "--client-requests-max", "1"):
+        with Client(url, name="one", retries=0) as one, Client(url, name="two", retries=0) as two:
+            with one.stream("medium", TEXT, speculation=False, logit_bias={2: -100.0}) as stream:
+                next(stream)
+                with pytest.raises(espalier.OverloadedError):
+                    one.generate("small", TEXT, max_tokens=1)
+                assert len(two.generate("small", TEXT, max_tokens=1).tokens) == 1
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tls") / "certs"

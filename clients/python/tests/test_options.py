@@ -133,6 +133,8 @@ def test_a_policy_is_used_and_told(client: Client, greedy: list[int]) -> None:
 
 def test_a_session_is_a_name(client: Client, greedy: list[int]) -> None:
     assert ids(client, session="chat-7") == greedy
+    with pytest.raises(InvalidArgumentError, match="is not 1 to 128 visible ASCII characters"):
+        ids(client, session="x" * 129)
     with pytest.raises(ValueError, match="`ä` cannot be the name of a session"):
         ids(client, session="ä")
 
