@@ -83,8 +83,9 @@ def test_bias_forbids_a_token(client: Client, greedy: list[int]) -> None:
 
 def test_acceptance(client: Client, greedy: list[int]) -> None:
     assert ids(client, acceptance="rejection") == ids(client, acceptance="coupled") == greedy
-    drawn = client.generate("medium", TEXT, max_tokens=24, temperature=0.8, acceptance="rejection")
-    assert drawn.statistics.policy
+    assert len(ids(client, temperature=0.8, acceptance="rejection")) == 24
+    with pytest.raises(InvalidArgumentError, match="eagle2"):
+        ids(client, temperature=0.8, acceptance="rejection", policy="eagle2")
     with pytest.raises(ValueError, match="acceptance cannot be sent: `maybe` is none of coupled, rejection"):
         ids(client, acceptance="maybe")
 
