@@ -77,6 +77,17 @@ browser-test:
     cargo build
     tests/browser/run
 
+# Checks the package for Python: types, style, a wheel that asks a running system; a minute after the build.
+[positional-arguments]
+python-test *args:
+    cargo build -p espalier -p espalier-gateway
+    clients/python/test "${CARGO_TARGET_DIR:-target}/debug/espalier" "$@"
+
+# Has the examples in Go and TypeScript ask a running system.
+examples-test:
+    cargo build
+    clients/examples/run
+
 # Builds the container images without a container engine: as root on Debian 12; half a minute after the programs.
 [positional-arguments]
 images *args:

@@ -1,4 +1,4 @@
-"""Asks a gateway again and again and counts what went wrong, as a client of gRPC that follows docs/client.md.
+"""Asks a gateway again and again and counts what went wrong, as a client of gRPC that follows docs/clients.md.
 
     load.py --gateway HOST:PORT --expected FILE --protocol FOLDER --stop FILE [--clients N]
 

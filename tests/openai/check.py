@@ -1,7 +1,11 @@
 """Clients that nobody here wrote, against a running gateway: their objects can be read, their errors are the right ones."""
 
 import asyncio
+import contextlib
+import io
 import os
+import pathlib
+import re
 import time
 import unittest
 import urllib.error
@@ -102,6 +106,15 @@ class LangChain(unittest.TestCase):
         whole = model.invoke(QUESTION[0]["content"])
         self.assertEqual(whole.usage_metadata["output_tokens"], 24)
         self.assertEqual("".join(piece.content for piece in model.stream(QUESTION[0]["content"])), whole.content)
+
+
+class Page(unittest.TestCase):
+    def test_its_example_runs(self):
+        page = pathlib.Path(__file__).parents[2] / "docs" / "http.md"
+        (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(example.replace("http://127.0.0.1:50051", URL), {})
+        self.assertTrue(said.getvalue().strip())
 
 
 if __name__ == "__main__":

@@ -23,10 +23,8 @@ pub(crate) fn check(command: &Command) -> Result<(), String> {
         "cargo" => cargo(command),
         "just" => just(command),
         "grpcurl" => protos::grpcurl(command),
-        "python" => protos::protoc(command),
-        "pip" => whole(command, &["pip", "install", "grpcio-tools"]),
         // What clusters and containers are told is tried by `just cluster-test`; here, that the files exist.
-        "curl" | "docker" | "helm" | "kubectl" | "promtool" => paths(command),
+        "curl" | "docker" | "helm" | "kubectl" | "pip" | "promtool" => paths(command),
         script if script.starts_with("deploy/") => paths(command),
         other => Err(format!("nobody knows how to check `{other}`")),
     }
@@ -34,14 +32,10 @@ pub(crate) fn check(command: &Command) -> Result<(), String> {
 
 /// Whether each word that looks like a path of this repository is one.
 fn paths(command: &Command) -> Result<(), String> {
-    let words =
-        command.words.iter().filter(|word| ["deploy/", "docs/", "models/"].iter().any(|top| word.starts_with(top)));
+    const FOLDERS: [&str; 4] = ["clients/", "deploy/", "docs/", "models/"];
+    let words = command.words.iter().filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)));
     let gone: Vec<&String> = words.filter(|path| !root().join(path).exists()).collect();
     if gone.is_empty() { Ok(()) } else { Err(format!("there is no {gone:?}")) }
-}
-
-fn whole(command: &Command, expected: &[&str]) -> Result<(), String> {
-    if command.words == expected { Ok(()) } else { Err(format!("{:?} is not {expected:?}", command.words)) }
 }
 
 /// Has the program read its arguments; `--help` at the end keeps it from doing what they say, and from asking for those

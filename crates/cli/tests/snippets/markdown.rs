@@ -57,14 +57,14 @@ impl Page {
         Self { path, text }
     }
 
-    /// README.md, deploy/README.md and docs/*.md.
+    /// README.md, those below clients and deploy, and docs/*.md.
     pub(crate) fn all() -> Vec<Self> {
         let entries = std::fs::read_dir(root().join("docs")).unwrap();
         let mut docs: Vec<PathBuf> = entries.map(|entry| Path::new("docs").join(entry.unwrap().file_name())).collect();
         docs.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
         docs.sort();
         let mut others = vec![PathBuf::from("README.md")];
-        find_readmes(Path::new("deploy"), &mut others);
+        ["clients", "deploy"].iter().for_each(|folder| find_readmes(Path::new(folder), &mut others));
         others.into_iter().chain(docs).map(Self::read).collect()
     }
 

@@ -1,11 +1,8 @@
 //! What the pages say of the protocol files.
 
-use std::collections::BTreeSet;
-
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use serde_json::Value;
 
-use crate::markdown::root;
 use crate::shell::Command;
 
 fn pool() -> DescriptorPool {
@@ -40,27 +37,6 @@ fn fields(data: &Value, message: &MessageDescriptor) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a `protoc` line compiles all files that its files import: a client with a part of them does not start.
-pub(crate) fn protoc(command: &Command) -> Result<(), String> {
-    if command.values("-m").next() != Some("grpc_tools.protoc") {
-        return Err(format!("{:?} is not `python -m grpc_tools.protoc …`", command.words));
-    }
-    let folder = command.values("-I").next().ok_or("there is no -I")?;
-    let given: BTreeSet<&str> = command.words.iter().map(String::as_str).filter(|w| w.ends_with(".proto")).collect();
-    for file in &given {
-        let path = root().join(folder).join(file);
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
-        if let Some(missing) = imports(&text).find(|import| !given.contains(import)) {
-            return Err(format!("{file} imports {missing}, which is not compiled with it"));
-        }
-    }
-    Ok(())
-}
-
-fn imports(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter_map(|line| line.strip_prefix("import \"")?.strip_suffix("\";"))
-}
-
 #[test]
 fn a_call_must_name_what_the_protocol_has() {
     let fault = |line: &str| grpcurl(&crate::shell::commands(line).unwrap()[0]).err().unwrap_or_default();
@@ -69,16 +45,4 @@ fn a_call_must_name_what_the_protocol_has() {
     assert!(call(r#"{"max_token": 3}"#).contains("max_token"));
     assert!(call(r#"{"conversation": {"messages": [{"rule": "user"}]}}"#).contains("rule"));
     assert!(fault("grpcurl h:1 espalier.v1.Generation/Generated").contains("Generated"));
-}
-
-#[test]
-fn what_is_compiled_must_be_closed_under_import() {
-    let fault = |files: &str| {
-        let line = format!("python -m grpc_tools.protoc -I proto --python_out=. {files}");
-        protoc(&crate::shell::commands(&line).unwrap()[0]).err()
-    };
-    let all = "espalier/v1/common.proto espalier/v1/status.proto espalier/v1/generation.proto";
-    assert_eq!(fault(all), None);
-    assert!(fault("espalier/v1/common.proto espalier/v1/generation.proto").unwrap().contains("status.proto"));
-    assert!(fault("espalier/v1/no.proto").is_some());
 }
