@@ -12,6 +12,9 @@ mod golden;
 mod key;
 mod plan;
 mod probe;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod reference;
 mod serve;
 mod top;
 mod train;

@@ -1,4 +1,4 @@
-//! What README.md, those below deploy, and docs/*.md show is true: their commands exist and those that can be run are run.
+//! What README.md, those below deploy, and the pages below docs show is true: their commands exist and those that can be run are run.
 //!
 //! Every code block is fenced and says what it is: `text`, `sh`, `python`. The word `no-run` beside it marks a block
 //! that needs what this repository lacks (a large checkpoint, a data set) or takes too long; its commands are still
