@@ -32,7 +32,8 @@ const FILES: [&str; 5] = ["generation", "common", "drafter", "verifier", "status
 /// The comment above what stands at `path` of a file, on one line.
 fn comment(file: &FileDescriptor, path: &[i32]) -> String {
     let locations = file.file_descriptor_proto().source_code_info.iter().flat_map(|info| &info.location);
-    let above = locations.filter(|location| location.path == path).find_map(|location| location.leading_comments.clone());
+    let above =
+        locations.filter(|location| location.path == path).find_map(|location| location.leading_comments.clone());
     above.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

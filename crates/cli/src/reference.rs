@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use clap::builder::StyledStr;
+use clap::builder::{PossibleValue, StyledStr};
 use clap::{Arg, Command, CommandFactory};
 
 use crate::command_line::Args;
@@ -15,6 +15,9 @@ const BLESS: &str = "ESPALIER_BLESS";
 
 const MADE: &str = "This page is made of the definitions that the program reads its arguments by; a test holds it \
                     against them.";
+
+/// What clap adds to each command.
+const EVERYWHERE: [&str; 2] = ["help", "version"];
 
 /// All programs, with what comes before their arguments.
 fn programs() -> [(Command, &'static str); 4] {
@@ -54,9 +57,16 @@ fn code(text: &str) -> String {
 
 /// How an argument is written: `--flag VALUE`, or `VALUE` where its place tells what it is.
 fn written(arg: &Arg) -> String {
-    let names: Vec<&str> = arg.get_value_names().into_iter().flatten().map(|name| name.as_str()).collect();
-    let values = if arg.get_action().takes_values() { names.join(" ") } else { String::new() };
     let flag = arg.get_long().map(|long| format!("--{long}")).unwrap_or_default();
+    if !arg.get_action().takes_values() {
+        return code(&flag);
+    }
+    let names = arg.get_value_names().into_iter().flatten().map(|name| name.as_str());
+    let possible = arg.get_possible_values();
+    let values = match possible.as_slice() {
+        [] => names.collect::<Vec<_>>().join(" "),
+        all => all.iter().map(PossibleValue::get_name).collect::<Vec<_>>().join("|"),
+    };
     code(format!("{flag} {values}").trim())
 }
 
@@ -75,9 +85,9 @@ fn row(arg: &Arg) -> String {
     format!("| {} | {env} | {} | {} |", written(arg), default(arg), cell(help.trim_end_matches('.')))
 }
 
-/// The table of a command's own arguments; nothing where it has none.
-fn table(command: &Command) -> String {
-    let own = |arg: &&Arg| !["help", "version"].contains(&arg.get_id().as_str()) && !arg.is_hide_set();
+/// The table of a command's arguments but for those that every command has; nothing where there are none.
+fn table(command: &Command, known: &[&str]) -> String {
+    let own = |arg: &&Arg| !known.contains(&arg.get_id().as_str()) && !arg.is_hide_set();
     let rows: Vec<String> = command.get_arguments().filter(own).map(row).collect();
     if rows.is_empty() {
         return String::new();
@@ -88,15 +98,16 @@ fn table(command: &Command) -> String {
 /// What a command says of itself: all of it, where there is more than one sentence.
 fn about(command: &Command) -> String {
     let said = command.get_long_about().or_else(|| command.get_about()).map(StyledStr::to_string).unwrap_or_default();
-    said.split("\n\n").map(wrapped).collect::<Vec<_>>().join("\n\n")
+    let sentences = |text: &str| if text.ends_with('.') { text.to_owned() } else { format!("{text}.") };
+    said.split("\n\n").map(|text| wrapped(&sentences(text))).collect::<Vec<_>>().join("\n\n")
 }
 
 /// A section for each command below `command`, and for those below them.
-fn sections(command: &Command, path: &str, page: &mut String) {
+fn sections(command: &Command, path: &str, known: &[&str], page: &mut String) {
     for below in command.get_subcommands().filter(|below| below.get_name() != "help" && !below.is_hide_set()) {
         let path = format!("{path} {}", below.get_name());
-        let _ = write!(page, "## `{path}`\n\n{}\n\n{}", about(below), table(below));
-        sections(below, &path, page);
+        let _ = write!(page, "## `{path}`\n\n{}\n\n{}", about(below), table(below, known));
+        sections(below, &path, known, page);
     }
 }
 
@@ -108,8 +119,10 @@ fn page(mut command: Command, before: &str) -> String {
     if command.has_subcommands() {
         page.push_str("## With every command\n\n");
     }
-    page.push_str(&table(&command));
-    sections(&command, &name, &mut page);
+    page.push_str(&table(&command, &EVERYWHERE));
+    let global = command.get_arguments().filter(|arg| arg.is_global_set()).map(|arg| arg.get_id().as_str());
+    let known: Vec<&str> = EVERYWHERE.into_iter().chain(global).collect();
+    sections(&command, &name, &known, &mut page);
     if let Some(after) = command.get_after_help() {
         let _ = writeln!(page, "{}", wrapped(&after.to_string()));
     }
@@ -136,6 +149,7 @@ fn an_argument_is_shown_with_all_that_is_known_of_it() {
     let arg = Arg::new("size").long("size").value_name("A|B").env("SIZE").default_value("A").help("How\nlarge.");
     let mut command = Command::new("x").arg(arg).arg(Arg::new("folder").required(true).value_name("DIR"));
     command.build();
+    assert_eq!(table(&command, &["size", "help"]).lines().count(), 4, "head, rule, a row, and an empty line");
     assert_eq!(
         command.get_arguments().take(2).map(row).collect::<Vec<_>>(),
         ["| `--size A\\|B` | `SIZE` | `A` | How large |", "| `DIR` | – | required |  |"]

@@ -41,7 +41,8 @@ fn the_pages_have_the_parameters_of_the_code() {
 
 #[test]
 fn a_row_has_key_default_range_and_meaning() {
-    let line = "    ratio=auto: least path_prob of a node expanded; auto is s_d / s_t (a number from 0 to 1000000 or auto)";
+    let line =
+        "    ratio=auto: least path_prob of a node expanded; auto is s_d / s_t (a number from 0 to 1000000 or auto)";
     let expected = "| `ratio` | auto | a number from 0 to 1000000 or auto | least path_prob of a node expanded; auto is s_d / s_t |";
     assert_eq!(row(line), expected);
     assert_eq!(rows("pct").len(), 5);

@@ -10,6 +10,7 @@ mod markdown;
 mod pages;
 mod protos;
 mod python;
+mod quoted;
 mod run;
 mod shell;
 mod stage;

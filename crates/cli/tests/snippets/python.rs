@@ -8,8 +8,11 @@ use crate::{blocks, commands};
 
 /// Runs the scripts against the running system; says what was done.
 pub(crate) fn run(scripts: &[&Block], stage: &Stage) -> String {
-    if !python(stage, &["-c", "import grpc_tools, grpc"]).is_some_and(|output| output.status.success()) {
-        return format!("{} Python scripts were not run, as python3 with grpcio-tools is not at hand", scripts.len());
+    if !python(stage, &["-c", "import grpc_tools, grpc, openai"]).is_some_and(|output| output.status.success()) {
+        return format!(
+            "{} Python scripts were not run, as python3 with grpcio-tools and openai is not at hand",
+            scripts.len()
+        );
     }
     compile(stage);
     for script in scripts {
