@@ -10,6 +10,7 @@ client = OpenAI(base_url=os.environ.get("ESPALIER_URL", "http://127.0.0.1:50051"
 stream = client.chat.completions.create(
     model="medium",
     messages=[{"role": "user", "content": question}],
+    temperature=0,
     stream=True,
     stream_options={"include_usage": True},
 )

@@ -76,6 +76,9 @@ class Stage:
         file = resolved(page, path)
         if file in self.pages:
             return f"]({target})"
+        if file == SUMMARY:
+            # The contents are beside every page there.
+            return f"]({posixpath.relpath('index.html', posixpath.dirname(page) or '.')})"
         return f"]({path}{self.show(page, file)}{hash_sign}{anchor})"
 
     def show(self, page, file):
