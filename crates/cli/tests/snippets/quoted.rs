@@ -34,7 +34,7 @@ fn messages() -> Vec<String> {
 /// The first text of each `#[error(…)]` of a source.
 fn declared(source: &str) -> impl Iterator<Item = String> {
     let ends = |text: &str| text.replace("\\\"", "”").split('"').nth(1).map(str::to_owned);
-    source.split("#[error(").skip(1).filter_map(move |rest| ends(rest)).map(|text| without_values(&text))
+    source.split("#[error(").skip(1).filter_map(ends).map(|text| without_values(&text))
 }
 
 /// A message with `…` for each value, and for values that follow each other.
