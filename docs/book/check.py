@@ -39,7 +39,8 @@ def faults(folder):
             if parts.scheme or parts.netloc:
                 continue
             followed += 1
-            file = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(parts.path))) if parts.path else name
+            path = posixpath.join(posixpath.dirname(name), unquote(parts.path))
+            file = posixpath.normpath(path) if parts.path else name
             if not (folder / file).is_file():
                 found.append(f"{name}: {link} leads nowhere")
             elif parts.fragment and file in pages and unquote(parts.fragment) not in pages[file].anchors:

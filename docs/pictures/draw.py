@@ -108,7 +108,8 @@ def label(x, y, said, fill=INK, size=12, anchor="start", weight="normal"):
 
 def box(x, y, said, beside, stroke, fill="#fff", dash=""):
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    yield f'<rect x="{x:.1f}" y="{y - TALL / 2:.1f}" width="{BOX}" height="{TALL}" rx="4" fill="{fill}" stroke="{stroke}"{dashed}/>'
+    at = f'x="{x:.1f}" y="{y - TALL / 2:.1f}" width="{BOX}" height="{TALL}"'
+    yield f'<rect {at} rx="4" fill="{fill}" stroke="{stroke}"{dashed}/>'
     yield label(x + 6, y + 4, said)
     yield label(x + BOX - 6, y + 4, beside, fill="#4a5568", size=11, anchor="end")
 
@@ -166,7 +167,8 @@ def draw_round(words, tree, root):
 def draw_tree(words, chain, tree, root):
     above, height = tree_picture(words, chain, root, 30)
     below, more = tree_picture(words, tree, root, height + 66)
-    heads = [label(16, 18, "a chain", weight="bold"), label(16, height + 54, "a tree, below the same root", weight="bold")]
+    second = label(16, height + 54, "a tree, below the same root", weight="bold")
+    heads = [label(16, 18, "a chain", weight="bold"), second]
     width = 16 + (max(depth(chain), depth(tree)) + 2) * STEP
     page("tree", width, height + more + 76, heads + above + below, "A chain and a tree below the same root")
 
@@ -176,7 +178,8 @@ def draw_pruning(words, everything, sent, root):
     pruned = [node for node in range(1, len(everything["tokens"]) + 1) if path(everything, node) not in kept]
     lines, height = tree_picture(words, everything, root, 30, pruned)
     width = 16 + (depth(everything) + 2) * STEP
-    page("pruning", width, height + 40, levels(depth(everything), 18) + lines, "What was drafted, and what of it is sent")
+    said = "What was drafted, and what of it is sent"
+    page("pruning", width, height + 40, levels(depth(everything), 18) + lines, said)
 
 
 def path(tree, node):
@@ -197,12 +200,14 @@ def draw_tau(words, rounds):
             said = words.plain(token).replace("\n", "⏎").replace(" ", "·")
             wide, drafted = 10 + 7.3 * len(said), i < len(tree["path"])
             stroke, fill = (GREEN, "#c6f6d5") if drafted else (ORANGE, "#feebc8")
-            lines.append(f'<rect x="{x:.1f}" y="{y - 14}" width="{wide:.1f}" height="19" rx="3" fill="{fill}" stroke="{stroke}"/>')
+            at = f'x="{x:.1f}" y="{y - 14}" width="{wide:.1f}" height="19"'
+            lines.append(f'<rect {at} rx="3" fill="{fill}" stroke="{stroke}"/>')
             lines.append(label(x + 5, y, html.escape(said)))
             x += wide + 3
         y += 25
     tokens = sum(len(tree["committed"]) for tree in rounds)
-    lines.append(label(16, y + 8, f"{tokens} tokens in {len(rounds)} rounds: tau = {tokens / len(rounds):.2f}", weight="bold"))
+    said = f"{tokens} tokens in {len(rounds)} rounds: tau = {tokens / len(rounds):.2f}"
+    lines.append(label(16, y + 8, said, weight="bold"))
     page("tau", 720, y + 26, lines, "The tokens that each round committed")
 
 
