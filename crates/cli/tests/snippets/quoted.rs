@@ -78,6 +78,41 @@ fn errors_are_quoted_as_they_are_said() {
     assert!(quoted.len() > 40 && missing.is_empty(), "no error says {missing:#?}");
 }
 
+/// Each figure of a text that has its interval, as `2.27 (2.10 to 2.46)`.
+fn intervals(text: &str) -> Vec<String> {
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let mut found = Vec::new();
+    for (before, after) in text.match_indices(" (").map(|(at, _)| (&text[..at], &text[at + 2..])) {
+        let figure =
+            before.rsplit(|letter: char| !(letter.is_ascii_digit() || letter == '.')).next().unwrap_or_default();
+        let Some((low, high)) = after.split_once(')').and_then(|(inside, _)| inside.split_once(" to ")) else {
+            continue;
+        };
+        if is_number(figure) && is_number(low) && is_number(high) {
+            found.push(format!("{figure} ({low} to {high})"));
+        }
+    }
+    found
+}
+
+#[test]
+fn figures_with_intervals_are_those_of_the_benchmarks() {
+    let measured = Page::read("docs/benchmarks.md").text.replace("x (", " (").replace('\n', " ");
+    for (page, least) in [("docs/faq.md", 4), ("docs/promises.md", 4), ("README.md", 0)] {
+        let figures = intervals(&Page::read(page).text);
+        assert!(figures.len() >= least, "{page} has {figures:?}");
+        for figure in figures {
+            assert!(measured.contains(&figure), "{page}: docs/benchmarks.md has no {figure}");
+        }
+    }
+}
+
+#[test]
+fn an_interval_belongs_to_the_figure_before_it() {
+    let text = "made 2.27 (2.10 to 2.46) and 3x (1 to 2), not 5 (of 6) or (1 to 2)";
+    assert_eq!(intervals(text), ["2.27 (2.10 to 2.46)"]);
+}
+
 #[test]
 fn a_message_is_found_in_a_source_without_its_values() {
     let source = "#[error(\"`{a}` is {}, not {limit}{b}\", x)] #[error(transparent)] #[error(\n \"gone\")]";
