@@ -4,6 +4,7 @@ It speaks to the drafter as a gateway does, and names the proxy as the verifier.
 by `espalier serve`. What comes out is what the services said: trees, probabilities, outcomes.
 """
 
+import functools
 import importlib
 import itertools
 import json
@@ -22,14 +23,15 @@ FILES = ["common", "status", "drafter", "verifier"]
 UNARY = ["Describe", "Status"]
 
 
+@functools.cache
 def protocol():
     """The modules of the protocol, made anew."""
-    folder = tempfile.mkdtemp()
     files = [f"espalier/v1/{name}.proto" for name in FILES]
-    if protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder}", *files]) != 0:
-        raise RuntimeError("the protocol cannot be compiled")
-    sys.path.insert(0, folder)
-    return {name: importlib.import_module(f"espalier.v1.{name}_pb2") for name in FILES}
+    with tempfile.TemporaryDirectory() as folder:
+        if protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={folder}", *files]) != 0:
+            raise RuntimeError("the protocol cannot be compiled")
+        sys.path.insert(0, folder)
+        return {name: importlib.import_module(f"espalier.v1.{name}_pb2") for name in FILES}
 
 
 class Proxy(grpc.GenericRpcHandler):
