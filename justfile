@@ -24,6 +24,15 @@ emulate *commands:
 doc *args:
     RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps {{ args }}
 
+# Builds the documentation as a book into target/book/html, and checks every link in it: seconds, the first time minutes.
+book:
+    docs/book/build
+
+# Writes the pages that are made of definitions: the configuration and the protocol.
+reference:
+    ESPALIER_BLESS=1 cargo test -p espalier --bin espalier reference
+    ESPALIER_BLESS=1 cargo test -p espalier-proto --test documented
+
 # Checks licences, advisories and sources of all dependencies (needs cargo-deny).
 deny:
     cargo deny check

@@ -18,6 +18,9 @@ mod man;
 mod plan;
 mod probe;
 mod pull;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod reference;
 mod serve;
 mod top;
 mod train;

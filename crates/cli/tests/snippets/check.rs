@@ -25,7 +25,7 @@ pub(crate) fn check(command: &Command) -> Result<(), String> {
         "grpcurl" => protos::grpcurl(command),
         // What clusters and containers are told is tried by `just cluster-test`; here, that the files exist.
         "curl" | "docker" | "helm" | "kubectl" | "pip" | "promtool" => paths(command),
-        script if script.starts_with("deploy/") => paths(command),
+        script if ["deploy/", "docs/"].iter().any(|top| script.starts_with(top)) => paths(command),
         other => Err(format!("nobody knows how to check `{other}`")),
     }
 }

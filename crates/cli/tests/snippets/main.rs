@@ -1,5 +1,5 @@
-//! What README.md, those below clients and deploy, and docs/*.md show is true: their commands exist and those that can be
-//! run are run. What they show in Python, `clients/python/test` and `tests/openai/run` run.
+//! What README.md, those below clients and deploy, and the pages below docs show is true: their commands exist and those that
+//! can be run are run. What they show in Python, `clients/python/test` and `tests/openai/run` run.
 //!
 //! Every code block is fenced and says what it is: `text`, `sh`, `python`. The word `no-run` beside it marks a block
 //! that needs what this repository lacks (a large checkpoint, a data set) or takes too long; its commands are still
@@ -10,6 +10,7 @@ mod check;
 mod markdown;
 mod pages;
 mod protos;
+mod quoted;
 mod run;
 mod shell;
 mod stage;

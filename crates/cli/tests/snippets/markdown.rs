@@ -35,19 +35,27 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Adds the pages that explain a folder of the repository and those in it.
-fn find_readmes(folder: &Path, found: &mut Vec<PathBuf>) {
+/// Adds the pages in a folder of the repository and those in it, where `wanted` by their names.
+fn find(folder: &Path, wanted: fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(root().join(folder)).unwrap();
     let mut entries: Vec<_> = entries.map(Result::unwrap).collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
     for entry in entries {
         let path = folder.join(entry.file_name());
         if entry.file_type().unwrap().is_dir() {
-            find_readmes(&path, found);
-        } else if entry.file_name() == "README.md" {
+            find(&path, wanted, found);
+        } else if wanted(&path) {
             found.push(path);
         }
     }
+}
+
+fn is_page(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "md")
+}
+
+fn is_readme(path: &Path) -> bool {
+    path.ends_with("README.md")
 }
 
 impl Page {
@@ -57,15 +65,19 @@ impl Page {
         Self { path, text }
     }
 
-    /// README.md, those below clients and deploy, and docs/*.md.
+    /// README.md, those below clients and deploy, and all pages below docs.
     pub(crate) fn all() -> Vec<Self> {
-        let entries = std::fs::read_dir(root().join("docs")).unwrap();
-        let mut docs: Vec<PathBuf> = entries.map(|entry| Path::new("docs").join(entry.unwrap().file_name())).collect();
-        docs.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-        docs.sort();
-        let mut others = vec![PathBuf::from("README.md")];
-        ["clients", "deploy"].iter().for_each(|folder| find_readmes(Path::new(folder), &mut others));
-        others.into_iter().chain(docs).map(Self::read).collect()
+        let mut paths = vec![PathBuf::from("README.md")];
+        ["clients", "deploy"].iter().for_each(|top| find(Path::new(top), is_readme, &mut paths));
+        find(Path::new("docs"), is_page, &mut paths);
+        paths.into_iter().map(Self::read).collect()
+    }
+
+    /// Those, and all others that the book is made of.
+    pub(crate) fn everywhere() -> Vec<Self> {
+        let mut paths = vec![PathBuf::from("CHANGELOG.md"), PathBuf::from("SECURITY.md")];
+        ["models", "tests"].iter().for_each(|top| find(Path::new(top), is_readme, &mut paths));
+        Self::all().into_iter().chain(paths.into_iter().map(Self::read)).collect()
     }
 
     fn events(&self) -> impl Iterator<Item = (Event<'_>, std::ops::Range<usize>)> {
@@ -103,7 +115,7 @@ impl Page {
     /// Where its links lead, as written.
     pub(crate) fn links(&self) -> Vec<String> {
         let target = |(event, _)| match event {
-            Event::Start(Tag::Link { dest_url, .. }) => Some(dest_url.to_string()),
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => Some(dest_url.to_string()),
             _ => None,
         };
         self.events().filter_map(target).collect()

@@ -1,5 +1,7 @@
 //! What else the pages say that can be checked: links, paths, flags, and how long their lines are.
 
+use std::path::Path;
+
 use clap::CommandFactory;
 
 use crate::markdown::{Page, root};
@@ -26,10 +28,22 @@ fn broken(page: &Page, link: &str) -> Option<String> {
 
 #[test]
 fn links_lead_to_files_and_headings_that_exist() {
-    let pages = Page::all();
+    let pages = Page::everywhere();
     let faults = pages.iter().flat_map(|page| page.links().into_iter().filter_map(|link| broken(page, &link)));
     let faults: Vec<String> = faults.collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_book_has_every_page_once() {
+    let summary = Page::read("docs/SUMMARY.md");
+    let full = |path: &Path| root().join(path).canonicalize().unwrap();
+    let mut named: Vec<_> = summary.links().iter().map(|link| full(&Path::new("docs").join(link))).collect();
+    let pages = Page::everywhere().into_iter().filter(|page| page.path != summary.path);
+    let mut there: Vec<_> = pages.map(|page| full(&page.path)).collect();
+    named.sort();
+    there.sort();
+    assert_eq!(named, there, "of docs/SUMMARY.md, and the pages there are");
 }
 
 #[test]
