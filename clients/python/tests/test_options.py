@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from espalier import InvalidArgumentError, Options
+from espalier import InvalidArgumentError, Options, Tokens
 from espalier.v1 import common_pb2, generation_pb2
 from questions import QUESTION, TEXT
 
@@ -166,3 +166,20 @@ def test_what_cannot_be_sent_is_named(
 def test_a_prompt_that_is_none_is_not_sent(client: Client, prompt: Any, words: str) -> None:  # noqa: ANN401
     with pytest.raises((TypeError, ValueError), match=words):
         client.generate("medium", prompt)
+
+
+def test_rounds_say_what_was_drafted(client: Client, greedy: list[int]) -> None:
+    with client.stream("medium", TEXT, max_tokens=24, rounds=True, policy="pct,gate=off") as stream:
+        rounds = [(event.tokens, event.round) for event in stream if isinstance(event, Tokens)]
+    assert [token.id for tokens, _ in rounds for token in tokens] == greedy
+    assert any(found is not None and found.nodes for _, found in rounds)
+    for tokens, found in rounds:
+        assert found is not None
+        accepted = [node.id for node in found.nodes if node.fate == "accepted"]
+        assert accepted == [token.id for token in tokens if token.drafted]
+
+
+def test_a_constraint_holds(client: Client) -> None:
+    answer = client.generate("medium", TEXT, max_tokens=64, constraint={"regex": "(yes|no)"})
+    assert answer.text in ("yes", "no")
+    assert answer.reason == "stop"

@@ -18,8 +18,20 @@ from .errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from .events import Alternative, Begun, Event, Finished, FinishReason, Statistics, Token, Tokens
-from .request import Acceptance, Message, Options, Prompt
+from .events import (
+    Alternative,
+    Begun,
+    Event,
+    Fate,
+    Finished,
+    FinishReason,
+    Node,
+    Round,
+    Statistics,
+    Token,
+    Tokens,
+)
+from .request import Acceptance, Constraint, Message, Options, Prompt
 
 __all__ = [
     "Acceptance",
@@ -31,19 +43,23 @@ __all__ = [
     "BrokenStreamError",
     "CancelledError",
     "Client",
+    "Constraint",
     "DeadlineExceededError",
     "EspalierError",
     "Event",
+    "Fate",
     "FinishReason",
     "Finished",
     "InternalError",
     "InvalidArgumentError",
     "Message",
+    "Node",
     "Options",
     "OverloadedError",
     "PermissionDeniedError",
     "Prompt",
     "ProtocolError",
+    "Round",
     "Statistics",
     "StatusError",
     "Stream",

@@ -10,6 +10,7 @@ from .v1 import common_pb2, generation_pb2
 
 if TYPE_CHECKING:
     from espalier.v1.common_pb2 import FinishReason as WireReason
+    from espalier.v1.generation_pb2 import NodeFate as WireFate
 
 FinishReason: TypeAlias = Literal["stop", "length"]
 """Why an answer ended: with a stop token or a stop string, or at its token limit."""
@@ -57,11 +58,56 @@ class Begun:
     """Tokens of the prompt, template included."""
 
 
+Fate: TypeAlias = Literal["pruned", "rejected", "accepted"]
+"""What became of a drafted token: it was not sent, or is not what the target said, or is."""
+
+_FATES: dict[WireFate, Fate] = {
+    generation_pb2.NODE_FATE_PRUNED: "pruned",
+    generation_pb2.NODE_FATE_REJECTED: "rejected",
+    generation_pb2.NODE_FATE_ACCEPTED: "accepted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A drafted token."""
+
+    id: int
+    text: str
+    """Its text on its own."""
+    parent: int
+    """The node that it continues: nodes count from 1, and 0 is the last token before the round."""
+    prob: float
+    """The drafter's probability of it given its path."""
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What was drafted in a round, what became of it, and when."""
+
+    nodes: tuple[Node, ...]
+    levels_ms: tuple[float, ...]
+    """What running each level of the draft took, in milliseconds."""
+    draft_ms: float
+    """Time spent growing the tree, in milliseconds."""
+    verify_ms: float
+    """Time the target spent computing, in milliseconds."""
+    wait_ms: float
+    """Time spent waiting for the outcome beyond that, in milliseconds."""
+    at_ms: float
+    """When its tokens were there, in milliseconds since the request was let in."""
+    drafter: str
+    """Who drafted: a drafter's name, `ngram` or `none`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tokens:
     """The tokens of one round of speculation."""
 
     tokens: tuple[Token, ...]
+    round: Round | None = None
+    """The round that they are from, if `rounds` were asked for."""
 
     @property
     def text(self) -> str:
@@ -125,13 +171,36 @@ def read_event(wire: generation_pb2.GenerateResponse) -> Event:
     """Read a message of the gateway."""
     match wire.WhichOneof("event"):
         case "chunk":
-            return Tokens(tuple(_read_token(token) for token in wire.chunk.tokens))
+            return _read_tokens(wire.chunk)
         case "finished":
             return _read_finished(wire.finished)
         case "begun":
             return Begun(wire.begun.id, wire.begun.seed, wire.begun.prompt_tokens)
         case _:
             raise ProtocolError
+
+
+def _read_tokens(wire: generation_pb2.Chunk) -> Tokens:
+    tokens = tuple(_read_token(token) for token in wire.tokens)
+    return Tokens(tokens, _read_round(wire.round) if wire.HasField("round") else None)
+
+
+def _read_round(wire: generation_pb2.RoundTrace) -> Round:
+    return Round(
+        nodes=tuple(_read_node(node) for node in wire.nodes),
+        levels_ms=tuple(wire.levels_ms),
+        draft_ms=wire.draft_ms,
+        verify_ms=wire.verify_ms,
+        wait_ms=wire.wait_ms,
+        at_ms=wire.at_ms,
+        drafter=wire.drafter,
+    )
+
+
+def _read_node(wire: generation_pb2.TraceNode) -> Node:
+    if wire.fate not in _FATES:
+        raise ProtocolError
+    return Node(wire.id, wire.text, wire.parent, wire.prob, _FATES[wire.fate])
 
 
 def _read_token(wire: generation_pb2.GeneratedToken) -> Token:

@@ -17,6 +17,9 @@ Acceptance: TypeAlias = Literal["coupled", "rejection"]
 """How drafted tokens are accepted: with noise that the drafter shares, or with probability min(1, p/q)."""
 
 
+Constraint: TypeAlias = Mapping[Literal["json_schema", "regex", "grammar"], str]
+"""What a text must be: one of these, of at most 64 KiB."""
+
 Message: TypeAlias = Mapping[str, str]
 """What one party said in a conversation: `content`, and its `role`, which is `system`, `user` or `assistant`, or
 whatever else the target's chat template knows."""
@@ -63,6 +66,10 @@ class Options(TypedDict, total=False):
     """Further tokens that end the answer, besides the target's own; at most 16."""
     logprobs: int
     """Each token comes with its logprob and so many alternatives, 0 to 20; with none if not given."""
+    constraint: Constraint
+    """What the answer must be: `{"json_schema": ...}`, `{"regex": ...}` or `{"grammar": ...}`."""
+    rounds: bool
+    """`True`: each `Tokens` comes with the round that they are from."""
     generated: Sequence[int]
     """The first tokens of the answer, where they are known: it goes on behind them."""
 
@@ -149,6 +156,8 @@ def _write_option(wire: generation_pb2.GenerateRequest, name: str, value: Any) -
         if value not in _ACCEPTANCES:
             raise ValueError(f"`{value}` is none of {', '.join(_ACCEPTANCES)}")
         wire.sampling.acceptance = _ACCEPTANCES[value]
+    elif name == "constraint":
+        wire.constraint.CopyFrom(common_pb2.Constraint(**value))
     elif name == "logit_bias":
         wire.sampling.logit_bias.update(value)
     elif name == "stop_strings" and isinstance(value, str):
