@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use espalier_constraint::Constraints;
 use espalier_metrics::{Snapshot, Source};
 use espalier_model::{BlockPool, DraftFolder, DraftModel, LoadOptions, Team, Weights, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
@@ -13,8 +14,8 @@ use espalier_proto::{
     Process, Start, Tap, VerifierCard, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
-use espalier_service_kit::{Bound, Bytes, Deadline, Role, current_trace, outgoing};
-use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, parse_policy};
+use espalier_service_kit::{Bound, Bytes, Deadline, Role, Workplace, current_trace, outgoing};
+use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, Restriction, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -53,6 +54,10 @@ struct Inner {
     engine: Engine,
     slots: Slots,
     verifiers: Verifiers,
+    /// What texts can be held to.
+    constraints: Constraints,
+    /// Where they are compiled.
+    workplace: Workplace,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
     /// What was learned from the sequences so far.
@@ -134,6 +139,8 @@ impl Drafter {
             engine,
             slots,
             verifiers: Verifiers::new(config.allow_verifiers.clone(), config.dialer.to(Role::Verifier)),
+            constraints: Constraints::new(tokenizer),
+            workplace: config.workplace,
             levels,
             learned: Learned::default(),
             started: Instant::now(),
@@ -230,12 +237,28 @@ impl Drafter {
         gated.then(|| self.0.learned.gate(GateKey { verifier: start.verifier.to_string(), circumstances }))
     }
 
+    /// What the text of a sequence is held to, if it is.
+    async fn restriction(
+        &self,
+        start: &Start,
+        target: &VerifierCard,
+    ) -> Result<Option<Box<dyn Restriction>>, SequenceError> {
+        let sequence = &start.sequence;
+        let Some(constraint) = sequence.constraint.clone() else { return Ok(None) };
+        let ends = [&target.end_tokens[..], &sequence.stop_tokens].concat();
+        let (constraints, generated) = (self.0.constraints.clone(), sequence.generated_tokens().to_vec());
+        let follow = move || constraints.compile(&constraint)?.follow(&generated, &ends);
+        let follower = self.0.workplace.compute(follow).await.ok_or(SequenceError::Stopped)??;
+        Ok(Some(Box::new(follower)))
+    }
+
     /// Who proposes for a sequence, and the hidden states that this takes.
     fn proposer(
         &self,
         start: &Start,
         target: &VerifierCard,
         slot: Slot,
+        restriction: Option<Box<dyn Restriction>>,
     ) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
         let Inner { card, model, predictors, memory, learned, .. } = &*self.0;
         let policy = parse_policy(&start.policy)?;
@@ -249,6 +272,7 @@ impl Drafter {
         let setup = Setup {
             cache: memory.open(model, &start.sequence)?,
             sequence: start.sequence.clone(),
+            restriction,
             grower: self.grower(start, &policy, circumstances.clone())?,
             exits,
             tuning: tuner.map(Tuning::new),
@@ -276,7 +300,8 @@ impl Drafter {
         check_name(&start, &card)?;
         self.check_target(&card)?;
         let slot = self.0.slots.admit(&card.name)?;
-        let (proposer, tap) = self.proposer(&start, &card, slot)?;
+        let restriction = self.restriction(&start, &card).await?;
+        let (proposer, tap) = self.proposer(&start, &card, slot, restriction)?;
         let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
         let (trees, open) = (start.trees, Open { sequence: start.sequence, tap });
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use espalier_constraint::ConstraintError;
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::DeadlineError;
 use espalier_speculation::{PolicyError, PruningPolicy, Token};
@@ -44,6 +45,9 @@ pub enum RequestError {
     /// The policy cannot be combined with rejection.
     #[error(transparent)]
     Pruning(#[from] PruningPolicy),
+    /// The answer cannot be held to what it is to be held to.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// The prompt cannot be tokenized.
     #[error(transparent)]
     Text(#[from] TextError),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use espalier_constraint::Constraints;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
@@ -229,6 +230,8 @@ impl<T> Drop for Held<T> {
 pub(crate) struct TargetInfo {
     pub(crate) card: VerifierCard,
     pub(crate) tokenizer: Tokenizer,
+    /// What its texts can be held to.
+    pub(crate) constraints: Constraints,
 }
 
 impl TargetInfo {
@@ -263,12 +266,14 @@ impl Card for TargetInfo {
         match known {
             Some(known) if known.card == card => Ok(known),
             Some(known) if known.card.vocabulary.fingerprint == card.vocabulary.fingerprint => {
-                Ok(Arc::new(Self { card, tokenizer: known.tokenizer.clone() }))
+                let (tokenizer, constraints) = (known.tokenizer.clone(), known.constraints.clone());
+                Ok(Arc::new(Self { card, tokenizer, constraints }))
             }
             _ => {
                 let files = answered_within(TOKENIZER_MAX, Self::PARTY, fetch_tokenizer(channel)).await?;
                 let tokenizer = build_tokenizer(files, workplace).await?;
-                Ok(Arc::new(Self { card, tokenizer }))
+                let constraints = Constraints::new(tokenizer.clone());
+                Ok(Arc::new(Self { card, tokenizer, constraints }))
             }
         }
     }

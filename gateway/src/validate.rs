@@ -50,6 +50,7 @@ impl ValidRequest {
         let generated = Generated::of(&request, &target)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
+        check_constraint(&request, &target)?;
         check_length(&request.prompt, &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer, &usual.renderer)?;
         check_tokens("the prompt", &prompt, &target)?;
@@ -71,6 +72,7 @@ impl ValidRequest {
             logprobs: request.logprobs,
             // None but that of the key that was shown, of which a request does not tell.
             tenant: 0,
+            constraint: request.constraint,
         };
         sequence.commit(&generated.tokens);
         let valid = Self {
@@ -165,6 +167,14 @@ impl Generated {
         }
         Ok(Self { tokens, text })
     }
+}
+
+/// Refuses a constraint that is none, or that the beginning of the answer breaks. Drafter and verifier compile it again.
+fn check_constraint(request: &GenerationRequest, target: &TargetInfo) -> Result<(), RequestError> {
+    let Some(constraint) = &request.constraint else { return Ok(()) };
+    let ends = [&target.card.end_tokens[..], &request.stop_tokens].concat();
+    target.constraints.compile(constraint)?.follow(&request.generated, &ends)?;
+    Ok(())
 }
 
 /// The policy that a request names; one that goes with its acceptance.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use espalier_constraint::ConstraintError;
 use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, SequenceId, WireError};
 use espalier_service_kit::ServeError;
-use espalier_speculation::AcceptError;
+use espalier_speculation::{AcceptError, LogitsError};
 use thiserror::Error;
 use tonic::Status;
 
@@ -52,6 +53,9 @@ pub enum VerifierError {
     /// There is not enough memory for the keys and values of another sequence.
     #[error(transparent)]
     Memory(#[from] PoolFault),
+    /// The text cannot be held to what it is to be held to.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// The engine has more to do than it can take note of.
     #[error("the engine's queue is full")]
     Busy,
@@ -102,6 +106,8 @@ impl VerifierError {
             | Self::NothingOpened
             | Self::UnderWay { .. }
             | Self::RoundOrder { .. }
+            | Self::Constraint(_)
+            | Self::Accept(AcceptError::Logits(LogitsError::Restriction(_)))
             | Self::Memory(PoolFault::TooSmall { .. }) => FaultKind::BadInput,
             Self::Full { .. } | Self::Busy | Self::Memory(PoolFault::Full { .. }) => FaultKind::Overloaded,
             Self::TakenOver { .. } | Self::Idle { .. } => FaultKind::LostSequence,

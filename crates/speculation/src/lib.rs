@@ -20,6 +20,7 @@ mod acceptance_watch;
 mod best;
 mod candidate_tree;
 mod candidates;
+mod constraint;
 mod cost;
 mod distribution;
 mod draft;
@@ -62,6 +63,9 @@ pub use acceptance_watch::{AcceptanceWatch, WatchEvent};
 pub use best::{Best, BestOfPart};
 pub use candidate_tree::CandidateTree;
 pub use candidates::{CandidateError, Candidates};
+pub use constraint::{
+    CONSTRAINT_BYTES_MAX, Constraint, ConstraintKind, ConstraintLength, Restriction, RestrictionFault,
+};
 pub use cost::{CURVE_POINTS_MAX, CostModel, Costs, Curve, PassLoad, RoundTime};
 pub use distribution::{Distribution, DistributionError, PROBABILITY_SUM_SLACK};
 pub use draft::{Draft, Expansion};

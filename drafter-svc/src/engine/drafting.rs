@@ -10,7 +10,7 @@ use espalier_model::{BestOf, DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, SequenceSpec, Tap};
 use espalier_round::{Growth, Proposed};
 use espalier_speculation::{
-    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, RoundStart, Side, Token,
+    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, Restriction, RoundStart, Side, Token,
 };
 
 use self::text::Text;
@@ -28,6 +28,8 @@ const PREFILL_ROWS_MAX: usize = PASS_ROWS;
 /// What a sequence is drafted for, and with.
 pub(crate) struct Setup {
     pub(crate) sequence: SequenceSpec,
+    /// What its text is held to, with what was generated already.
+    pub(crate) restriction: Option<Box<dyn Restriction>>,
     /// Holds what is known of the committed tokens.
     pub(crate) cache: KvCache,
     /// Grows its trees.
@@ -99,7 +101,7 @@ impl Drafting {
             prediction: predictor.map(Prediction::new),
             costs: setup.costs,
             times: StepTimes::default(),
-            text: Text::new(model, setup.sequence),
+            text: Text::new(model, setup.sequence, setup.restriction),
             grower: setup.grower,
             drawing: None,
             vocab: setup.vocab.min(model.decoder().config().vocab),
