@@ -1,18 +1,20 @@
 //! A constraint that has been understood.
 
+use std::sync::Arc;
+
 use espalier_speculation::{ConstraintKind, Restriction, Token};
 use llguidance::Matcher;
 
 use crate::error::ConstraintError;
 use crate::follower::Follower;
+use crate::vocabulary::Vocabulary;
 
 /// A compiled constraint: texts begin with a copy of it.
 pub struct Compiled {
     kind: ConstraintKind,
     /// At the beginning of a text.
     matcher: Matcher,
-    /// Tokens that the tokenizer has.
-    tokens: usize,
+    vocabulary: Arc<Vocabulary>,
 }
 
 impl std::fmt::Debug for Compiled {
@@ -22,8 +24,8 @@ impl std::fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    pub(crate) fn new(kind: ConstraintKind, matcher: Matcher, tokens: usize) -> Self {
-        Self { kind, matcher, tokens }
+    pub(crate) fn new(kind: ConstraintKind, matcher: Matcher, vocabulary: Arc<Vocabulary>) -> Self {
+        Self { kind, matcher, vocabulary }
     }
 
     /// Follows a text of which `generated` is there already, and which any of the tokens `ends` ends.
@@ -32,7 +34,7 @@ impl Compiled {
     /// [`ConstraintError::Broken`]: what is there is not allowed.
     pub fn follow(&self, generated: &[Token], ends: &[Token]) -> Result<Follower, ConstraintError> {
         // A copy shares nothing that grows: what one text takes is not taken from another.
-        let mut follower = Follower::new(self.matcher.deep_clone(), ends, self.tokens);
+        let mut follower = Follower::new(self.matcher.deep_clone(), Arc::clone(&self.vocabulary), ends);
         if let Some(place) = follower.breaks_at(generated) {
             let token = generated[place];
             return Err(ConstraintError::Broken { kind: self.kind, token, place });

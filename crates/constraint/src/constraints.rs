@@ -25,7 +25,7 @@ pub struct Constraints(Arc<Inner>);
 struct Inner {
     tokenizer: Tokenizer,
     /// Made when it is first needed: most tokenizers' texts are never constrained.
-    factory: OnceLock<Result<ParserFactory, ConstraintError>>,
+    parsers: OnceLock<Result<Parsers, ConstraintError>>,
     /// Those used last, the latest last.
     kept: Mutex<VecDeque<(Constraint, Arc<Compiled>)>>,
 }
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Constraints {
 impl Constraints {
     /// Those of this tokenizer's texts.
     pub fn new(tokenizer: Tokenizer) -> Self {
-        Self(Arc::new(Inner { tokenizer, factory: OnceLock::new(), kept: Mutex::default() }))
+        Self(Arc::new(Inner { tokenizer, parsers: OnceLock::new(), kept: Mutex::default() }))
     }
 
     /// A constraint, compiled now or not long ago. May take tens of milliseconds, and more the first time: not for an
@@ -51,9 +51,10 @@ impl Constraints {
         if let Some(kept) = self.kept(constraint) {
             return Ok(kept);
         }
-        let factory = self.0.factory.get_or_init(|| factory(&self.0.tokenizer)).as_ref().map_err(Clone::clone)?;
-        let tokens = self.0.tokenizer.vocab_size();
-        let compiled = Arc::new(Compiled::new(constraint.kind(), compile(factory, constraint)?, tokens));
+        let parsers = self.0.parsers.get_or_init(|| Parsers::new(&self.0.tokenizer));
+        let Parsers { vocabulary, factory } = parsers.as_ref().map_err(Clone::clone)?;
+        let matcher = compile(factory, constraint)?;
+        let compiled = Arc::new(Compiled::new(constraint.kind(), matcher, Arc::clone(vocabulary)));
         let mut kept = self.0.kept.lock();
         if kept.len() >= COMPILED_MAX {
             kept.pop_front();
@@ -73,13 +74,21 @@ impl Constraints {
     }
 }
 
-fn factory(tokenizer: &Tokenizer) -> Result<ParserFactory, ConstraintError> {
-    let env: TokEnv = Arc::new(Vocabulary::new(tokenizer)?);
-    let refused = |error: &dyn std::fmt::Display| ConstraintError::Tokenizer { fault: error.to_string() };
-    let slices = SlicedBiasComputer::general_slices();
-    let mut factory =
-        ParserFactory::new(&env, InferenceCapabilities::default(), &slices).map_err(|error| refused(&error))?;
-    factory.quiet();
-    *factory.limits_mut() = limits();
-    Ok(factory)
+/// What makes parsers of texts of a tokenizer.
+struct Parsers {
+    vocabulary: Arc<Vocabulary>,
+    factory: ParserFactory,
+}
+
+impl Parsers {
+    fn new(tokenizer: &Tokenizer) -> Result<Self, ConstraintError> {
+        let vocabulary = Arc::new(Vocabulary::new(tokenizer)?);
+        let env: TokEnv = Arc::clone(&vocabulary) as TokEnv;
+        let (capabilities, slices) = (InferenceCapabilities::default(), SlicedBiasComputer::general_slices());
+        let factory = ParserFactory::new(&env, capabilities, &slices);
+        let mut factory = factory.map_err(|error| ConstraintError::Tokenizer { fault: error.to_string() })?;
+        factory.quiet();
+        *factory.limits_mut() = limits();
+        Ok(Self { vocabulary, factory })
+    }
 }

@@ -93,6 +93,9 @@ pub enum RestrictionFault {
     /// To find out would take more work or memory than one text may.
     #[error("the constraint is too complex to be followed any further")]
     TooComplex,
+    /// Nothing may follow, and the text may not end: tokens that would end it are all that the constraint allows.
+    #[error("the constraint allows nothing but tokens that would end the text, where it may not end")]
+    Nothing,
     /// A text that the constraint does not allow.
     #[error("the text holds token {token}, which its constraint does not allow there")]
     Broken {
