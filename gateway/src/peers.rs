@@ -11,6 +11,7 @@ use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
 use espalier_service_kit::{Deadline, Line, Workplace, is_serving, outgoing};
+use espalier_speculation::CONSTRAINT_BYTES_MAX;
 use espalier_text::{Parts, Tokenizer};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -241,9 +242,10 @@ impl TargetInfo {
     }
 
     /// Bytes that prompt and answer may take in a request, in whatever form: as text, as numbers, or as the messages of a
-    /// conversation, of which each is a token at least.
+    /// conversation, of which each is a token at least. What the answer is held to comes on top.
     pub(crate) fn request_bytes_max(&self) -> usize {
-        self.text_bytes_max().saturating_add(self.card.context.saturating_mul(TOKEN_BYTES_BESIDE))
+        let beside = self.card.context.saturating_mul(TOKEN_BYTES_BESIDE).saturating_add(CONSTRAINT_BYTES_MAX);
+        self.text_bytes_max().saturating_add(beside)
     }
 
     /// Whether a sequence of another verifier may go on here: equal weights in equal arithmetic, an equal tokenizer and equal

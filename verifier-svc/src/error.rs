@@ -102,18 +102,23 @@ impl From<ModelError> for VerifierError {
 impl VerifierError {
     fn kind(&self) -> FaultKind {
         match self {
+            _ if self.is_of_constraint() => FaultKind::BadInput,
             Self::Wire(_)
             | Self::NothingOpened
             | Self::UnderWay { .. }
             | Self::RoundOrder { .. }
-            | Self::Constraint(_)
-            | Self::Accept(AcceptError::Logits(LogitsError::Restriction(_)))
             | Self::Memory(PoolFault::TooSmall { .. }) => FaultKind::BadInput,
             Self::Full { .. } | Self::Busy | Self::Memory(PoolFault::Full { .. }) => FaultKind::Overloaded,
             Self::TakenOver { .. } | Self::Idle { .. } => FaultKind::LostSequence,
             Self::Stopped => FaultKind::Gone,
-            Self::Model { .. } | Self::Accept(_) | Self::Memory(PoolFault::Device) => FaultKind::Internal,
+            Self::Model { .. } | Self::Accept(_) | Self::Constraint(_) | Self::Memory(PoolFault::Device) => {
+                FaultKind::Internal
+            }
         }
+    }
+
+    fn is_of_constraint(&self) -> bool {
+        matches!(self, Self::Constraint(_) | Self::Accept(AcceptError::Logits(LogitsError::Restriction(_))))
     }
 
     fn party(&self) -> Party {
@@ -127,6 +132,7 @@ impl VerifierError {
 impl From<VerifierError> for Fault {
     fn from(error: VerifierError) -> Self {
         let fault = Self::new(error.party(), error.kind(), &error);
+        let fault = if error.is_of_constraint() { fault.in_constraint() } else { fault };
         match fault.kind {
             FaultKind::Overloaded => fault.retry_after(RETRY_AFTER),
             _ => fault,

@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 
 use espalier_speculation::{Constraint, ConstraintKind};
-use llguidance::api::{ParserLimits, TopLevelGrammar};
+use llguidance::api::{ParserLimits, StopReason, TopLevelGrammar};
 use llguidance::{Matcher, ParserFactory, TokenParser};
 use serde_json::{Value, json};
 
@@ -55,9 +55,12 @@ pub(crate) fn compile(factory: &ParserFactory, constraint: &Constraint) -> Resul
     let parser = parser.map_err(|fault| refused(fault.to_string()))?.map_err(|fault| refused(told(&fault)))?;
     check_reversible(&parser)?;
     let mut matcher = Matcher::new(Ok(parser));
-    // What nothing can fulfil shows at its first token.
-    matcher.compute_mask_or_eos().map_err(|error| refused(told(&error.to_string())))?;
-    Ok(matcher)
+    // What no text can fulfil shows at its first token.
+    match matcher.compute_mask_or_eos() {
+        Ok(_) => Ok(matcher),
+        Err(_) if matcher.stop_reason() == StopReason::NoExtensionBias => Err(refused("no text fulfils it".to_owned())),
+        Err(error) => Err(refused(told(&error.to_string()))),
+    }
 }
 
 fn grammar(constraint: &Constraint) -> Result<TopLevelGrammar, ConstraintError> {

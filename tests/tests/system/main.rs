@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod constrained;
 mod drafters;
 mod failover;
 mod hostile;
