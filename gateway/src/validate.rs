@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use espalier_constraint::{ConstraintError, Follower};
 use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt, SequenceId, SequenceSpec};
 use espalier_speculation::{Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, Token, parse_policy};
 use espalier_text::{Message as ChatMessage, Tokenizer};
@@ -119,6 +120,16 @@ impl ValidRequest {
             return Err(RequestError::DrafterContext { drafter, needed, context: card.context });
         }
         Ok(())
+    }
+
+    /// How to follow the answer from here on where it is held to something and `ends` end it; this may take a while.
+    pub(crate) fn following(
+        &self,
+        ends: Vec<Token>,
+    ) -> Option<impl FnOnce() -> Result<Follower, ConstraintError> + Send + use<>> {
+        let constraint = self.sequence.constraint.clone()?;
+        let (constraints, generated) = (self.target.constraints.clone(), self.sequence.generated_tokens().to_vec());
+        Some(move || constraints.compile(&constraint)?.follow(&generated, &ends))
     }
 
     /// How trees are grown with a drafter.

@@ -187,6 +187,21 @@ impl Restriction for Follower {
         Ok(())
     }
 
+    fn allows(&mut self, path: &[Token], token: Token) -> bool {
+        let place = self.go(path);
+        let ends = self.ends.contains(&token);
+        let within = (token as usize) < self.vocabulary.tokens();
+        match place {
+            Ok(Place::Beyond) => true,
+            Ok(Place::Here) => self.here().is_ok_and(|allowed| match allowed {
+                Allowed::One(one) => *one == token,
+                Allowed::Some { may_end, .. } if ends => *may_end,
+                Allowed::Some { mask, .. } => within && mask.is_allowed(token),
+            }),
+            Err(_) => false,
+        }
+    }
+
     fn forced(&mut self, path: &[Token], most: usize) -> Vec<Token> {
         let mut text = path.to_vec();
         while text.len() < path.len().saturating_add(most) {

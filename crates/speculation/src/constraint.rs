@@ -115,6 +115,9 @@ pub trait Restriction: Debug + Send {
     /// [`RestrictionFault`].
     fn restrict(&mut self, path: &[Token], logits: &mut [f32]) -> Result<(), RestrictionFault>;
 
+    /// Whether `token` may follow after `path`.
+    fn allows(&mut self, path: &[Token], token: Token) -> bool;
+
     /// Tokens that must follow after `path`, at most `most` of them; none where there is a choice.
     fn forced(&mut self, path: &[Token], most: usize) -> Vec<Token>;
 
