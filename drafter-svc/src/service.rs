@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use espalier_constraint::Constraints;
 use espalier_metrics::{Snapshot, Source};
 use espalier_model::{BlockPool, DraftFolder, DraftModel, LoadOptions, Team, Weights, Workspace};
 use espalier_proto::pb::drafter_server::{Drafter as DrafterRpc, DrafterServer};
@@ -14,7 +13,7 @@ use espalier_proto::{
     Process, Start, Tap, VerifierCard, Vocabulary, pb,
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
-use espalier_service_kit::{Bound, Bytes, Deadline, Role, Workplace, current_trace, outgoing};
+use espalier_service_kit::{Bound, Bytes, Deadline, Role, current_trace, outgoing};
 use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, Restriction, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
@@ -28,6 +27,7 @@ use tracing::Instrument;
 use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Memory, Setup, Tuning};
 use crate::error::{DrafterError, SequenceError};
+use crate::held::Held;
 use crate::learned::{Circumstances, GateKey, Learned, SharedCosts, SharedGate};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
@@ -54,10 +54,8 @@ struct Inner {
     engine: Engine,
     slots: Slots,
     verifiers: Verifiers,
-    /// What texts can be held to.
-    constraints: Constraints,
-    /// Where they are compiled.
-    workplace: Workplace,
+    /// What texts are held to.
+    held: Held,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
     /// What was learned from the sequences so far.
@@ -139,8 +137,7 @@ impl Drafter {
             engine,
             slots,
             verifiers: Verifiers::new(config.allow_verifiers.clone(), config.dialer.to(Role::Verifier)),
-            constraints: Constraints::new(tokenizer),
-            workplace: config.workplace,
+            held: Held::new(tokenizer, config.workplace),
             levels,
             learned: Learned::default(),
             started: Instant::now(),
@@ -237,21 +234,6 @@ impl Drafter {
         gated.then(|| self.0.learned.gate(GateKey { verifier: start.verifier.to_string(), circumstances }))
     }
 
-    /// What the text of a sequence is held to, if it is.
-    async fn restriction(
-        &self,
-        start: &Start,
-        target: &VerifierCard,
-    ) -> Result<Option<Box<dyn Restriction>>, SequenceError> {
-        let sequence = &start.sequence;
-        let Some(constraint) = sequence.constraint.clone() else { return Ok(None) };
-        let ends = [&target.end_tokens[..], &sequence.stop_tokens].concat();
-        let (constraints, generated) = (self.0.constraints.clone(), sequence.generated_tokens().to_vec());
-        let follow = move || constraints.compile(&constraint)?.follow(&generated, &ends);
-        let follower = self.0.workplace.compute(follow).await.ok_or(SequenceError::Stopped)??;
-        Ok(Some(Box::new(follower)))
-    }
-
     /// Who proposes for a sequence, and the hidden states that this takes.
     fn proposer(
         &self,
@@ -300,7 +282,7 @@ impl Drafter {
         check_name(&start, &card)?;
         self.check_target(&card)?;
         let slot = self.0.slots.admit(&card.name)?;
-        let restriction = self.restriction(&start, &card).await?;
+        let restriction = self.0.held.restriction(&start, &card).await?;
         let (proposer, tap) = self.proposer(&start, &card, slot, restriction)?;
         let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
         let (trees, open) = (start.trees, Open { sequence: start.sequence, tap });

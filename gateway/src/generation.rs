@@ -219,7 +219,8 @@ impl Generation {
         let Some(follow) = follow else { return Ok(None) };
         let panicked = || Fault::new(Party::Gateway, FaultKind::Internal, "the constraint could not be followed");
         let followed = self.directory.surroundings().workplace.compute(follow).await.ok_or_else(panicked)?;
-        let follower = followed.map_err(|error| Fault::new(Party::Client, FaultKind::BadInput, error).in_constraint())?;
+        let follower =
+            followed.map_err(|error| Fault::new(Party::Client, FaultKind::BadInput, error).in_constraint())?;
         Ok(Some(Box::new(follower)))
     }
 

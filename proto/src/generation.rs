@@ -3,8 +3,8 @@
 use espalier_speculation::{Constraint, FinishReason, LOGPROBS_MAX, Sampling, StopStrings, Token};
 
 use crate::common::{
-    Vocabulary, at_least_one, check_length, check_text, read_constraint, read_logprob, read_logprobs_asked, read_reason,
-    read_sampling, required, wire_count, write_constraint, write_finish, write_sampling,
+    Vocabulary, at_least_one, check_length, check_text, read_constraint, read_logprob, read_logprobs_asked,
+    read_reason, read_sampling, required, wire_count, write_constraint, write_finish, write_sampling,
 };
 use crate::drafter::POLICY_BYTES_MAX;
 use crate::error::WireError;

@@ -13,7 +13,7 @@ pub(crate) struct Case {
 const SCHEMAS: [&str; 20] = [
     r#"{"type":"object","properties":{"answer":{"type":"integer","minimum":0,"maximum":100000}},"required":["answer"],"additionalProperties":false}"#,
     r#"{"type":"object","properties":{"question":{"type":"string","maxLength":60},"answer":{"type":"integer"},"unit":{"enum":["dollars","hours","apples","people"]}},"required":["question","answer","unit"],"additionalProperties":false}"#,
-    r#"{"type":"object","properties":{"steps":{"type":"array","items":{"type":"string","minLength":1,"maxLength":40},"minItems":1,"maxItems":4},"result":{"type":"number","minimum":-1000,"maximum":1000}},"required":["steps","result"],"additionalProperties":false}"#,
+    r#"{"type":"object","properties":{"steps":{"type":"array","items":{"type":"string","minLength":1,"maxLength":40},"minItems":1,"maxItems":4},"result":{"type":"integer","minimum":-1000,"maximum":1000}},"required":["steps","result"],"additionalProperties":false}"#,
     r#"{"type":"array","items":{"type":"integer","minimum":1,"maximum":999},"minItems":3,"maxItems":8}"#,
     r#"{"enum":["yes","no","it depends"]}"#,
     r#"{"type":"boolean"}"#,

@@ -63,7 +63,8 @@ struct Tally {
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let system = espalier_local::System::start(plan(&[&args.target], None, args.threads), |_: &str, _, _| {}).await.unwrap();
+    let system =
+        espalier_local::System::start(plan(&[&args.target], None, args.threads), |_: &str, _, _| {}).await.unwrap();
     let run = Run { client: client(&system), prompts: prompts(&args.target), args: &args };
     let (cases, mut tallies, mut faults) = (cases(), BTreeMap::<&str, Tally>::new(), Vec::new());
     // The first texts pay for what is made when it is first needed, and find out what rounds cost.
@@ -92,7 +93,10 @@ impl Run<'_> {
     async fn ask(&self, case: &Case, number: usize, tally: &mut Tally) -> Option<String> {
         let (prompt, _) = &self.prompts[number % self.prompts.len()];
         let sampling: Sampling = if number % 2 == 0 { sampling(0.0, 0) } else { sampling(0.8, number as u64) };
-        let asked = GenerationRequest { policy: self.args.policy.clone(), ..request(&self.args.target, prompt, TOKENS_MAX, sampling) };
+        let asked = GenerationRequest {
+            policy: self.args.policy.clone(),
+            ..request(&self.args.target, prompt, TOKENS_MAX, sampling)
+        };
         let held = GenerationRequest { constraint: Some(case.constraint.clone()), ..asked.clone() };
         let drafted = answer(&self.client, held.clone()).await;
         let plain = answer(&self.client, GenerationRequest { speculate: false, ..held }).await;
@@ -112,7 +116,9 @@ impl Run<'_> {
 /// What is wrong with a text, if anything is.
 fn fault(case: &Case, drafted: &Answer, plain: &Answer) -> Option<String> {
     let (text, words) = (drafted.text(), case.constraint.words());
-    if (drafted.ids(), drafted.text(), drafted.completion.reason) != (plain.ids(), plain.text(), plain.completion.reason) {
+    if (drafted.ids(), drafted.text(), drafted.completion.reason)
+        != (plain.ids(), plain.text(), plain.completion.reason)
+    {
         return Some(format!("with speculation `{text}`, without `{}`: {words}", plain.text()));
     }
     if drafted.completion.reason != FinishReason::Stop {
@@ -139,7 +145,10 @@ fn report(args: &Args, tallies: &BTreeMap<&str, Tally>, faults: &[String]) -> f6
     faults.iter().take(10).for_each(|fault| eprintln!("{fault}"));
     if args.json {
         let paces = json!({"of_unconstrained": free / held, "of_plain": plain / held});
-        println!("{}", json!({"texts": args.count, "tokens": tokens, "faults": faults.len(), "pace": paces, "kinds": kinds}));
+        println!(
+            "{}",
+            json!({"texts": args.count, "tokens": tokens, "faults": faults.len(), "pace": paces, "kinds": kinds})
+        );
     } else {
         println!("{} texts of {tokens} tokens, {} of them faulty", args.count, faults.len());
         for (kind, told) in &kinds {

@@ -76,7 +76,9 @@ fn check(root: &Value, schema: &Value, value: &Value) -> Result<(), String> {
             }),
             "properties" => {
                 let fields = value.as_object().into_iter().flatten();
-                fields.filter_map(|(name, field)| Some((wanted.get(name)?, field))).try_for_each(|(schema, field)| check(root, schema, field))?;
+                fields
+                    .filter_map(|(name, field)| Some((wanted.get(name)?, field)))
+                    .try_for_each(|(schema, field)| check(root, schema, field))?;
                 true
             }
             "additionalProperties" => {

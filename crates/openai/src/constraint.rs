@@ -53,7 +53,11 @@ fn take_format(fields: &mut Fields) -> Result<Option<Words>, RequestError> {
         "json_schema" => Some(Words::JsonSchema(take_schema(&mut format)?)),
         _ => {
             let supported = "`text`, `json_object` or `json_schema`";
-            return Err(RequestError::Unsupported { field: format.named("type"), found: format!("`{kind}`"), supported });
+            return Err(RequestError::Unsupported {
+                field: format.named("type"),
+                found: format!("`{kind}`"),
+                supported,
+            });
         }
     };
     format.end()?;

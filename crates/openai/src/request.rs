@@ -301,7 +301,11 @@ mod tests {
             ),
             (json!({"espalier": {"json_schema": schema}}), Some(JsonSchema(whole)), Some("espalier.json_schema")),
             (json!({"espalier": {"regex": "a+"}}), Some(Regex("a+".to_owned())), Some("espalier.regex")),
-            (json!({"espalier": {"grammar": "start: A"}}), Some(Grammar("start: A".to_owned())), Some("espalier.grammar")),
+            (
+                json!({"espalier": {"grammar": "start: A"}}),
+                Some(Grammar("start: A".to_owned())),
+                Some("espalier.grammar"),
+            ),
         ];
         for (more, words, field) in cases {
             let asked = parse(Kind::Chat, &chat(&more)).unwrap();

@@ -126,11 +126,7 @@ impl Sampler {
     }
 
     /// The parameters, and `logits` as they are after `path`: themselves where nothing is shaped or forbidden.
-    fn shaped<'a>(
-        &'a mut self,
-        logits: &'a [f32],
-        path: &[Token],
-    ) -> Result<(&'a Sampling, &'a [f32]), LogitsError> {
+    fn shaped<'a>(&'a mut self, logits: &'a [f32], path: &[Token]) -> Result<(&'a Sampling, &'a [f32]), LogitsError> {
         let Self { sampling, history, restriction, row, .. } = self;
         match sampling.shaping() {
             None if restriction.is_none() => return Ok((sampling, logits)),

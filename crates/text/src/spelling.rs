@@ -122,12 +122,16 @@ mod tests {
         let mut bytes: Vec<u8> = characters.filter_map(byte_of).collect();
         bytes.sort_unstable();
         assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
-        assert_eq!(['Ġ', 'Ċ', 'a', '\u{FF}', ' '].map(byte_of), [Some(b' '), Some(b'\n'), Some(b'a'), Some(0xFF), None]);
+        assert_eq!(
+            ['Ġ', 'Ċ', 'a', '\u{FF}', ' '].map(byte_of),
+            [Some(b' '), Some(b'\n'), Some(b'a'), Some(0xFF), None]
+        );
     }
 
     #[test]
     fn bytes_may_be_written_as_characters() {
-        let byte_level = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
+        let byte_level =
+            json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
         let spellings = tokenizer(&byte_level, &["a", "Ġthe", "Ã", "two words"]).spellings().unwrap();
         assert_eq!(spellings, [&b"a"[..], b" the", &[0xC3], b"two words", b""]);
     }

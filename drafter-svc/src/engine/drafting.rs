@@ -11,7 +11,8 @@ use espalier_model::{BestOf, DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, SequenceSpec, Tap};
 use espalier_round::{Growth, Proposed};
 use espalier_speculation::{
-    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, Restriction, RoundStart, Side, Token, hang_forced,
+    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, Restriction, RoundStart, Side, Token,
+    hang_forced,
 };
 
 use self::text::Text;
@@ -179,7 +180,9 @@ impl Drafting {
         let frontier = self.grower.frontier()?;
         let mut step = match self.rows.of(0) {
             None => self.first_level(),
-            Some(_) => Step { states: None, rows: Vec::new(), nodes: Vec::new(), logits: Logits::All, best: self.best() },
+            Some(_) => {
+                Step { states: None, rows: Vec::new(), nodes: Vec::new(), logits: Logits::All, best: self.best() }
+            }
         };
         if step.logits != Logits::None {
             self.add_nodes(&mut step, frontier);

@@ -59,7 +59,8 @@ async fn plain_and_drafted(system: &System, request: GenerationRequest, policies
     let client = client(system);
     let plain = answer(&client, GenerationRequest { speculate: false, ..request.clone() }).await;
     let ngram = GenerationRequest { drafter: Some("ngram".to_owned()), ..request.clone() };
-    let by_policy = policies.iter().map(|policy| GenerationRequest { policy: Some((*policy).to_owned()), ..request.clone() });
+    let by_policy =
+        policies.iter().map(|policy| GenerationRequest { policy: Some((*policy).to_owned()), ..request.clone() });
     for asked in by_policy.chain([ngram]) {
         let drafted = answer(&client, asked).await;
         let what = &drafted.completion.speculation;
@@ -100,7 +101,11 @@ async fn what_is_accepted_by_rejection_is_valid_too() {
     for constraint in constraints() {
         for drafter in [None, Some("ngram".to_owned())] {
             let sampling = sampling(0.9, 3).with_acceptance(Acceptance::Rejection);
-            let asked = GenerationRequest { constraint: Some(constraint.clone()), drafter, ..request("small", &prompt, 120, sampling) };
+            let asked = GenerationRequest {
+                constraint: Some(constraint.clone()),
+                drafter,
+                ..request("small", &prompt, 120, sampling)
+            };
             let drawn = answer(&client(&system), asked).await;
             assert_eq!(drawn.completion.reason, FinishReason::Stop);
             check(&constraint, &drawn.text());
@@ -139,7 +144,8 @@ async fn what_cannot_be_kept_to_is_refused() {
         (ConstraintKind::Grammar, "start: y", "grammar cannot be used: at 1(8): unknown name: \"y\""),
     ] {
         let constraint = Constraint::new(kind, words).unwrap();
-        let asked = GenerationRequest { constraint: Some(constraint), ..request("small", &prompt, 9, sampling(0.0, 0)) };
+        let asked =
+            GenerationRequest { constraint: Some(constraint), ..request("small", &prompt, 9, sampling(0.0, 0)) };
         let refusal = client.clone().generate(asked, |_| {}).await.unwrap_err();
         let ClientError::Fault(fault) = refusal else { panic!("{refusal}") };
         assert_eq!((fault.party, fault.kind, fault.in_constraint), (Party::Client, FaultKind::BadInput, true));
