@@ -58,8 +58,10 @@ pub(crate) fn compile(factory: &ParserFactory, constraint: &Constraint) -> Resul
     // What no text can fulfil shows at its first token.
     match matcher.compute_mask_or_eos() {
         Ok(_) => Ok(matcher),
-        Err(_) if matcher.stop_reason() == StopReason::NoExtensionBias => Err(refused("no text fulfils it".to_owned())),
-        Err(error) => Err(refused(told(&error.to_string()))),
+        Err(error) => Err(refused(match error.to_string() {
+            fault if fault.starts_with(&StopReason::NoExtensionBias.to_string()) => "no text fulfils it".to_owned(),
+            fault => told(&fault),
+        })),
     }
 }
 

@@ -53,3 +53,8 @@ pub(crate) fn drawn(follower: &mut Follower, seed: u64, most: usize) -> (Vec<Tok
 pub(crate) fn decode(tokens: &[Token]) -> String {
     tokenizer().decode(tokens).unwrap()
 }
+
+/// The tokens of a text.
+pub(crate) fn encode(text: &str) -> Vec<Token> {
+    tokenizer().encode(text, false).unwrap()
+}
