@@ -101,7 +101,8 @@ fn is_of(wanted: &Value, value: &Value) -> bool {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
-        "integer" => value.is_i64() || value.is_u64(),
+        // However large, and -0 too.
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
         "number" => value.is_number(),
         other => panic!("nothing is known of the type `{other}`"),
     }
