@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use espalier_constraint::ConstraintError;
 use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::{ConnectError, DeadlineError, FreeMemoryUnknown, ServeError};
@@ -128,6 +129,8 @@ pub(crate) enum SequenceError {
     #[error("no start came before the call ended or {} seconds went by", limit.as_secs())]
     NoStart { limit: Duration },
     #[error(transparent)]
+    Constraint(#[from] ConstraintError),
+    #[error(transparent)]
     Model(#[from] ModelError),
     #[error(transparent)]
     Logits(#[from] LogitsError),
@@ -164,6 +167,7 @@ impl From<SequenceError> for Fault {
             | E::NoStart { .. }
             | E::NotAllowed { .. }
             | E::OtherTarget { .. }
+            | E::Constraint(_)
             | E::Memory(PoolFault::TooSmall { .. }) => (Party::Gateway, FaultKind::BadInput),
             E::States { .. } => (Party::Verifier, FaultKind::Internal),
             E::Renamed { .. } => (Party::Verifier, FaultKind::Gone),

@@ -12,6 +12,7 @@ mod allowed;
 mod config;
 mod engine;
 mod error;
+mod held;
 mod learned;
 mod predictors;
 mod proposer;

@@ -14,7 +14,7 @@ use espalier_proto::{
 };
 use espalier_round::{Driver, EVENTS_MAX, Event, Grants, RemoteVerifier, Sequence};
 use espalier_service_kit::{Bound, Bytes, Deadline, Role, current_trace, outgoing};
-use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, parse_policy};
+use espalier_speculation::{Acceptance, CostModel, Curve, Grower, PolicySpec, Restriction, parse_policy};
 use espalier_text::Tokenizer;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -27,6 +27,7 @@ use tracing::Instrument;
 use crate::config::Config;
 use crate::engine::{Drafting, Engine, Exits, Memory, Setup, Tuning};
 use crate::error::{DrafterError, SequenceError};
+use crate::held::Held;
 use crate::learned::{Circumstances, GateKey, Learned, SharedCosts, SharedGate};
 use crate::predictors::Predictors;
 use crate::proposer::EngineProposer;
@@ -53,6 +54,8 @@ struct Inner {
     engine: Engine,
     slots: Slots,
     verifiers: Verifiers,
+    /// What texts are held to.
+    held: Held,
     /// What passes of the draft model cost while nothing else runs: rows and time.
     levels: Vec<(usize, Duration)>,
     /// What was learned from the sequences so far.
@@ -134,6 +137,7 @@ impl Drafter {
             engine,
             slots,
             verifiers: Verifiers::new(config.allow_verifiers.clone(), config.dialer.to(Role::Verifier)),
+            held: Held::new(tokenizer, config.workplace),
             levels,
             learned: Learned::default(),
             started: Instant::now(),
@@ -236,6 +240,7 @@ impl Drafter {
         start: &Start,
         target: &VerifierCard,
         slot: Slot,
+        restriction: Option<Box<dyn Restriction>>,
     ) -> Result<(EngineProposer, Option<Tap>), SequenceError> {
         let Inner { card, model, predictors, memory, learned, .. } = &*self.0;
         let policy = parse_policy(&start.policy)?;
@@ -249,6 +254,7 @@ impl Drafter {
         let setup = Setup {
             cache: memory.open(model, &start.sequence)?,
             sequence: start.sequence.clone(),
+            restriction,
             grower: self.grower(start, &policy, circumstances.clone())?,
             exits,
             tuning: tuner.map(Tuning::new),
@@ -276,7 +282,8 @@ impl Drafter {
         check_name(&start, &card)?;
         self.check_target(&card)?;
         let slot = self.0.slots.admit(&card.name)?;
-        let (proposer, tap) = self.proposer(&start, &card, slot)?;
+        let restriction = self.0.held.restriction(&start, &card).await?;
+        let (proposer, tap) = self.proposer(&start, &card, slot, restriction)?;
         let sequence = Sequence::new(start.sequence.committed.clone(), start.sequence.max_tokens);
         let (trees, open) = (start.trees, Open { sequence: start.sequence, tap });
         let opened = RemoteVerifier::open(channel, open, outgoing(deadline)).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use espalier_constraint::ConstraintError;
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::DeadlineError;
 use espalier_speculation::{PolicyError, PruningPolicy, Token};
@@ -44,6 +45,9 @@ pub enum RequestError {
     /// The policy cannot be combined with rejection.
     #[error(transparent)]
     Pruning(#[from] PruningPolicy),
+    /// The answer cannot be held to what it is to be held to.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// The prompt cannot be tokenized.
     #[error(transparent)]
     Text(#[from] TextError),
@@ -178,6 +182,11 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// Whether the constraint is what is wrong.
+    fn is_of_constraint(&self) -> bool {
+        matches!(self, Self::Constraint(_) | Self::Wire(WireError::Constraint(_)))
+    }
+
     /// Whose word is missing, if the same request may be right later: what it names may be a service that has not said yet
     /// what it is.
     pub(crate) fn missing(&self) -> Option<Party> {
@@ -216,6 +225,9 @@ impl From<GatewayError> for Fault {
     fn from(error: GatewayError) -> Self {
         match error {
             GatewayError::Request(RequestError::Render(error)) => error.into(),
+            GatewayError::Request(rule) if rule.is_of_constraint() => {
+                Self::new(Party::Client, FaultKind::BadInput, rule).in_constraint()
+            }
             GatewayError::Request(rule) => match rule.missing() {
                 Some(party) => Self::new(party, FaultKind::Gone, rule).retry_after(RETRY_INTERVAL),
                 None => Self::new(Party::Client, FaultKind::BadInput, rule),

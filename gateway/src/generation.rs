@@ -7,7 +7,7 @@ use espalier_proto::{
 };
 use espalier_round::{Ngram, Plain};
 use espalier_service_kit::{Deadline, outgoing};
-use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Token};
+use espalier_speculation::{Acceptance, FinishReason, NgramLimits, PolicySpec, Restriction, Token};
 use tokio::time::{Instant, timeout_at};
 
 use crate::counts::Counted;
@@ -202,12 +202,26 @@ impl Generation {
             Drafting::Ngram => {
                 let acceptance = self.request.sequence.sampling.acceptance();
                 let usual = NgramLimits::default();
-                let max_nodes = usual.max_nodes.min(self.request.target.card.tree_nodes_max);
-                let proposer = Ngram::new(self.stops(), NgramLimits { max_nodes, ..usual }, acceptance);
+                let tree_nodes_max = self.request.target.card.tree_nodes_max;
+                let max_nodes = usual.max_nodes.min(tree_nodes_max);
+                let limits = NgramLimits { max_nodes, ..usual };
+                let restriction = self.restriction().await?;
+                let proposer = Ngram::new(self.stops(), limits, acceptance).restricted(restriction, tree_nodes_max);
                 Rounds::from_here(channel, self.opening(), proposer, metadata, trees).await
             }
             Drafting::Nobody => Rounds::from_here(channel, self.opening(), Plain, metadata, trees).await,
         }
+    }
+
+    /// What the answer is held to from here on, if it is.
+    async fn restriction(&self) -> Result<Option<Box<dyn Restriction>>, Fault> {
+        let follow = self.request.following(self.stops());
+        let Some(follow) = follow else { return Ok(None) };
+        let panicked = || Fault::new(Party::Gateway, FaultKind::Internal, "the constraint could not be followed");
+        let followed = self.directory.surroundings().workplace.compute(follow).await.ok_or_else(panicked)?;
+        let follower =
+            followed.map_err(|error| Fault::new(Party::Client, FaultKind::BadInput, error).in_constraint())?;
+        Ok(Some(Box::new(follower)))
     }
 
     /// A verifier that answers, at once or when there is one.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use espalier_constraint::Constraints;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
 use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
 use espalier_service_kit::{Deadline, Line, Workplace, is_serving, outgoing};
+use espalier_speculation::CONSTRAINT_BYTES_MAX;
 use espalier_text::{Parts, Tokenizer};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -229,6 +231,8 @@ impl<T> Drop for Held<T> {
 pub(crate) struct TargetInfo {
     pub(crate) card: VerifierCard,
     pub(crate) tokenizer: Tokenizer,
+    /// What its texts can be held to.
+    pub(crate) constraints: Constraints,
 }
 
 impl TargetInfo {
@@ -238,9 +242,10 @@ impl TargetInfo {
     }
 
     /// Bytes that prompt and answer may take in a request, in whatever form: as text, as numbers, or as the messages of a
-    /// conversation, of which each is a token at least.
+    /// conversation, of which each is a token at least. What the answer is held to comes on top.
     pub(crate) fn request_bytes_max(&self) -> usize {
-        self.text_bytes_max().saturating_add(self.card.context.saturating_mul(TOKEN_BYTES_BESIDE))
+        let beside = self.card.context.saturating_mul(TOKEN_BYTES_BESIDE).saturating_add(CONSTRAINT_BYTES_MAX);
+        self.text_bytes_max().saturating_add(beside)
     }
 
     /// Whether a sequence of another verifier may go on here: equal weights in equal arithmetic, an equal tokenizer and equal
@@ -263,12 +268,14 @@ impl Card for TargetInfo {
         match known {
             Some(known) if known.card == card => Ok(known),
             Some(known) if known.card.vocabulary.fingerprint == card.vocabulary.fingerprint => {
-                Ok(Arc::new(Self { card, tokenizer: known.tokenizer.clone() }))
+                let (tokenizer, constraints) = (known.tokenizer.clone(), known.constraints.clone());
+                Ok(Arc::new(Self { card, tokenizer, constraints }))
             }
             _ => {
                 let files = answered_within(TOKENIZER_MAX, Self::PARTY, fetch_tokenizer(channel)).await?;
                 let tokenizer = build_tokenizer(files, workplace).await?;
-                Ok(Arc::new(Self { card, tokenizer }))
+                let constraints = Constraints::new(tokenizer.clone());
+                Ok(Arc::new(Self { card, tokenizer, constraints }))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use espalier_constraint::{ConstraintError, Follower};
 use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt, SequenceId, SequenceSpec};
 use espalier_speculation::{Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, Token, parse_policy};
 use espalier_text::{Message as ChatMessage, Tokenizer};
@@ -50,6 +51,7 @@ impl ValidRequest {
         let generated = Generated::of(&request, &target)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
+        check_constraint(&request, &target)?;
         check_length(&request.prompt, &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer, &usual.renderer)?;
         check_tokens("the prompt", &prompt, &target)?;
@@ -71,6 +73,7 @@ impl ValidRequest {
             logprobs: request.logprobs,
             // None but that of the key that was shown, of which a request does not tell.
             tenant: 0,
+            constraint: request.constraint,
         };
         sequence.commit(&generated.tokens);
         let valid = Self {
@@ -119,6 +122,16 @@ impl ValidRequest {
         Ok(())
     }
 
+    /// How to follow the answer from here on where it is held to something and `ends` end it; this may take a while.
+    pub(crate) fn following(
+        &self,
+        ends: Vec<Token>,
+    ) -> Option<impl FnOnce() -> Result<Follower, ConstraintError> + Send + use<>> {
+        let constraint = self.sequence.constraint.clone()?;
+        let (constraints, generated) = (self.target.constraints.clone(), self.sequence.generated_tokens().to_vec());
+        Some(move || constraints.compile(&constraint)?.follow(&generated, &ends))
+    }
+
     /// How trees are grown with a drafter.
     pub(crate) fn policy(&self, drafter: &str) -> PolicySpec {
         let usual = || self.usual.policy(&self.target.card.name, drafter, self.sequence.sampling.acceptance());
@@ -165,6 +178,14 @@ impl Generated {
         }
         Ok(Self { tokens, text })
     }
+}
+
+/// Refuses a constraint that is none, or that the beginning of the answer breaks. Drafter and verifier compile it again.
+fn check_constraint(request: &GenerationRequest, target: &TargetInfo) -> Result<(), RequestError> {
+    let Some(constraint) = &request.constraint else { return Ok(()) };
+    let ends = [&target.card.end_tokens[..], &request.stop_tokens].concat();
+    target.constraints.compile(constraint)?.follow(&request.generated, &ends)?;
+    Ok(())
 }
 
 /// The policy that a request names; one that goes with its acceptance.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{Acceptance, FinishReason, LOGPROBS_MAX, Logprobs, Penalties, Sampling, Shaping, Token};
+use espalier_speculation::{
+    Acceptance, Constraint, ConstraintKind, FinishReason, LOGPROBS_MAX, Logprobs, Penalties, Sampling, Shaping, Token,
+};
 
 use crate::error::WireError;
 use crate::pb;
@@ -92,6 +94,29 @@ pub(crate) fn write_sampling(sampling: &Sampling) -> pb::Sampling {
         logit_bias: shaping.map(|shaping| shaping.bias().iter().copied().collect()).unwrap_or_default(),
         acceptance: write_acceptance(sampling.acceptance()),
     }
+}
+
+/// Reads what a text is held to, if it is.
+pub(crate) fn read_constraint(wire: Option<pb::Constraint>) -> Result<Option<Constraint>, WireError> {
+    use pb::constraint::Kind;
+    let Some(wire) = wire else { return Ok(None) };
+    let (kind, words) = match required("constraint.kind", wire.kind)? {
+        Kind::JsonSchema(words) => (ConstraintKind::JsonSchema, words),
+        Kind::Regex(words) => (ConstraintKind::Regex, words),
+        Kind::Grammar(words) => (ConstraintKind::Grammar, words),
+    };
+    Ok(Some(Constraint::new(kind, &words)?))
+}
+
+pub(crate) fn write_constraint(constraint: &Constraint) -> pb::Constraint {
+    use pb::constraint::Kind;
+    let words = constraint.words().to_owned();
+    let kind = match constraint.kind() {
+        ConstraintKind::JsonSchema => Kind::JsonSchema(words),
+        ConstraintKind::Regex => Kind::Regex(words),
+        ConstraintKind::Grammar => Kind::Grammar(words),
+    };
+    pb::Constraint { kind: Some(kind) }
 }
 
 /// Reads how many alternatives each token is to come with, if it is to come with any or with its logprob alone.

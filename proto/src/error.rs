@@ -1,7 +1,7 @@
 //! Why a message was refused.
 
 use espalier_speculation::{
-    DistributionError, DrawnTreeError, ExitError, SamplingError, StopStringError, Token, TreeFault,
+    ConstraintLength, DistributionError, DrawnTreeError, ExitError, SamplingError, StopStringError, Token, TreeFault,
 };
 use thiserror::Error;
 
@@ -184,6 +184,9 @@ pub enum WireError {
     /// Thresholds of exits that no drafter can have.
     #[error(transparent)]
     Exits(#[from] ExitError),
+    /// A constraint that is empty or too long.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintLength),
     /// Sampling parameters out of range.
     #[error(transparent)]
     Sampling(#[from] SamplingError),

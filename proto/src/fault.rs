@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use tonic::metadata::MetadataMap;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status, TimeoutExpired};
 
 /// Names the party at fault in a status's metadata.
@@ -12,6 +12,12 @@ const PARTY_KEY: &str = "espalier-party";
 
 /// When to try again, in milliseconds, in a status's metadata.
 const RETRY_AFTER_KEY: &str = "retry-after-ms";
+
+/// Names the part of a request that is wrong in a status's metadata.
+const FIELD_KEY: &str = "espalier-field";
+
+/// The only part of a request that is named there.
+const CONSTRAINT: &str = "constraint";
 
 /// Who is to blame for a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -107,18 +113,26 @@ pub struct Fault {
     pub message: String,
     /// When a further try may succeed, if that is known.
     pub retry_after: Option<Duration>,
+    /// Whether it is the request's constraint that is wrong.
+    pub in_constraint: bool,
 }
 
 impl Fault {
     /// A failure without a hint when to try again.
     pub fn new(party: Party, kind: FaultKind, message: impl fmt::Display) -> Self {
-        Self { party, kind, message: message.to_string(), retry_after: None }
+        Self { party, kind, message: message.to_string(), retry_after: None, in_constraint: false }
     }
 
     /// The same failure, with a hint when to try again.
     #[must_use]
     pub fn retry_after(self, pause: Duration) -> Self {
         Self { retry_after: Some(pause), ..self }
+    }
+
+    /// The same failure, of the request's constraint.
+    #[must_use]
+    pub fn in_constraint(self) -> Self {
+        Self { in_constraint: true, ..self }
     }
 
     /// Reads what a call to `peer` ended with.
@@ -132,6 +146,7 @@ impl Fault {
                 kind: FaultKind::from_code(status.code()),
                 message: status.message().to_owned(),
                 retry_after: read_retry_after(status.metadata()),
+                in_constraint: status.metadata().get(FIELD_KEY).is_some_and(|field| field == CONSTRAINT),
             },
             None => Self::from_transport(peer, status),
         }
@@ -175,6 +190,9 @@ impl From<Fault> for Status {
         if let Some(pause) = fault.retry_after {
             let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             metadata.insert(RETRY_AFTER_KEY, pause_ms.into());
+        }
+        if fault.in_constraint {
+            metadata.insert(FIELD_KEY, MetadataValue::from_static(CONSTRAINT));
         }
         Self::with_metadata(fault.kind.code(), fault.message, metadata)
     }

@@ -1,10 +1,10 @@
 //! The `Generation` service: what clients ask for, and what they get.
 
-use espalier_speculation::{FinishReason, LOGPROBS_MAX, Sampling, StopStrings, Token};
+use espalier_speculation::{Constraint, FinishReason, LOGPROBS_MAX, Sampling, StopStrings, Token};
 
 use crate::common::{
-    Vocabulary, at_least_one, check_length, check_text, read_logprob, read_logprobs_asked, read_reason, read_sampling,
-    required, wire_count, write_finish, write_sampling,
+    Vocabulary, at_least_one, check_length, check_text, read_constraint, read_logprob, read_logprobs_asked,
+    read_reason, read_sampling, required, wire_count, write_constraint, write_finish, write_sampling,
 };
 use crate::drafter::POLICY_BYTES_MAX;
 use crate::error::WireError;
@@ -67,6 +67,8 @@ pub struct GenerationRequest {
     pub cut_to_context: bool,
     /// Whether each chunk comes with the round that its tokens are from.
     pub rounds: bool,
+    /// What the answer is held to.
+    pub constraint: Option<Constraint>,
 }
 
 impl TryFrom<pb::GenerateRequest> for GenerationRequest {
@@ -92,6 +94,7 @@ impl TryFrom<pb::GenerateRequest> for GenerationRequest {
             generated: wire.generated,
             cut_to_context: wire.cut_to_context,
             rounds: wire.rounds,
+            constraint: read_constraint(wire.constraint)?,
         })
     }
 }
@@ -113,6 +116,7 @@ impl From<GenerationRequest> for pb::GenerateRequest {
             generated: request.generated,
             cut_to_context: request.cut_to_context,
             rounds: request.rounds,
+            constraint: request.constraint.as_ref().map(write_constraint),
         }
     }
 }
@@ -353,6 +357,8 @@ mod tests {
 
     use std::time::Duration;
 
+    use espalier_speculation::ConstraintKind;
+
     use super::*;
 
     fn request(prompt: Prompt) -> GenerationRequest {
@@ -371,6 +377,7 @@ mod tests {
             generated: vec![3, 4],
             cut_to_context: true,
             rounds: true,
+            constraint: Some(Constraint::new(ConstraintKind::Regex, "[0-9]+").unwrap()),
         }
     }
 

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use espalier_speculation::{Sampling, Shaping, Token};
+use espalier_speculation::{Constraint, Sampling, Shaping, Token};
 
 use crate::common::{
-    check_length, check_text, check_tokens, read_logprobs_asked, read_sampling, required, wire_count, write_sampling,
+    check_length, check_text, check_tokens, read_constraint, read_logprobs_asked, read_sampling, required, wire_count,
+    write_constraint, write_sampling,
 };
 use crate::error::WireError;
 use crate::pb;
@@ -110,13 +111,29 @@ pub struct SequenceSpec {
     pub logprobs: Option<usize>,
     /// What is known of its beginning is shared with sequences of the same tenant alone.
     pub tenant: u64,
+    /// What the generated tokens are held to.
+    pub constraint: Option<Constraint>,
 }
 
 impl SequenceSpec {
     /// A prompt that is continued greedily by at most `max_tokens` tokens.
     pub fn new(id: SequenceId, prompt: Vec<Token>, max_tokens: usize) -> Self {
-        let (sampling, stop_tokens) = (Sampling::greedy(), Vec::new());
-        Self { id, committed: prompt, generated: 0, sampling, max_tokens, stop_tokens, logprobs: None, tenant: 0 }
+        Self {
+            id,
+            committed: prompt,
+            generated: 0,
+            sampling: Sampling::greedy(),
+            max_tokens,
+            stop_tokens: Vec::new(),
+            logprobs: None,
+            tenant: 0,
+            constraint: None,
+        }
+    }
+
+    /// The tokens that were generated.
+    pub fn generated_tokens(&self) -> &[Token] {
+        &self.committed[self.prompt_len()..]
     }
 
     /// How many tokens the prompt has.
@@ -148,6 +165,7 @@ impl SequenceSpec {
             stop_tokens: wire.stop_tokens,
             logprobs: read_logprobs_asked(wire.logprobs)?,
             tenant: wire.tenant,
+            constraint: read_constraint(wire.constraint)?,
         })
     }
 }
@@ -163,6 +181,7 @@ impl From<SequenceSpec> for pb::SequenceSpec {
             stop_tokens: sequence.stop_tokens,
             logprobs: sequence.logprobs.map(wire_count),
             tenant: sequence.tenant,
+            constraint: sequence.constraint.as_ref().map(write_constraint),
         }
     }
 }

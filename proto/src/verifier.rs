@@ -190,7 +190,7 @@ fn read_outcome(wire: pb::Outcome) -> Result<Outcome, WireError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use espalier_speculation::{Acceptance, Penalties, Sampling, Shaping, TreeBounds};
+    use espalier_speculation::{Acceptance, Constraint, ConstraintKind, Penalties, Sampling, Shaping, TreeBounds};
 
     use super::*;
     use crate::hidden_states::STATES_BYTES_MAX;
@@ -207,6 +207,7 @@ mod tests {
             stop_tokens: vec![9],
             logprobs: Some(2),
             tenant: u64::MAX,
+            constraint: Some(Constraint::new(ConstraintKind::Grammar, "start: \"a\"").unwrap()),
             ..SequenceSpec::new(SequenceId::from(7), vec![1, 2, 3], 5)
         };
         Open { sequence, tap: Some(Tap { layer: 5, width: 2 }) }

@@ -29,6 +29,6 @@ test("models are listed", async () => {
 });
 
 test("what is wrong is told", async () => {
-    const refused = client.chat.completions.create({ ...chat, response_format: { type: "json_object" } });
-    await assert.rejects(refused, (error) => error.status === 400 && error.param === "response_format");
+    const refused = client.chat.completions.create({ ...chat, response_format: { type: "yaml" } });
+    await assert.rejects(refused, (error) => error.status === 400 && error.param === "response_format.type");
 });

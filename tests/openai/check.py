@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import io
+import json
 import os
 import pathlib
 import re
@@ -63,6 +64,18 @@ class OpenAi(unittest.TestCase):
         self.assertIn(" ", self.chat(temperature=0).choices[0].message.content)
         stopped = self.chat(temperature=0, stop=[" "]).choices[0]
         self.assertEqual((stopped.finish_reason, " " in stopped.message.content), ("stop", False))
+
+    def test_answers_have_the_form_that_was_asked_for(self):
+        schema = {
+            "type": "object",
+            "properties": {"pets": {"type": "integer", "minimum": 0, "maximum": 99}, "sure": {"type": "boolean"}},
+            "required": ["pets", "sure"],
+            "additionalProperties": False,
+        }
+        form = {"type": "json_schema", "json_schema": {"name": "pets", "strict": True, "schema": schema}}
+        answer = self.client.chat.completions.create(model="medium", messages=QUESTION, response_format=form)
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+        self.assertEqual(list(json.loads(answer.choices[0].message.content)), ["pets", "sure"])
 
     def test_logprobs(self):
         rated = self.chat(temperature=0, logprobs=True, top_logprobs=3).choices[0].logprobs.content

@@ -125,6 +125,7 @@ pub fn request(target: &str, prompt: &[Token], max_tokens: usize, sampling: Samp
         generated: Vec::new(),
         cut_to_context: false,
         rounds: false,
+        constraint: None,
     }
 }
 

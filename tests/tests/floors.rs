@@ -13,7 +13,7 @@ use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Node
 const FLOORS: [&[&str]; 8] = [
     &["espalier-certs", "espalier-gguf", "espalier-metrics", "espalier-speculation"],
     &["espalier-model", "espalier-proto", "espalier-text", "espalier-vectors"],
-    &["espalier-openai", "espalier-round", "espalier-service-kit", "espalier-trace"],
+    &["espalier-constraint", "espalier-openai", "espalier-round", "espalier-service-kit", "espalier-trace"],
     &["espalier-client", "espalier-drafter", "espalier-gateway", "espalier-trainer", "espalier-verifier"],
     &["espalier-local", "espalier-planner"],
     &["espalier-command"],

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use espalier_proto::{Open, Submission, VerifierCard, VerifierEvent, pb};
-use espalier_speculation::{Acceptance, TreeBounds};
+use espalier_speculation::{Acceptance, Restriction, TreeBounds};
 use futures::{Stream, TryStreamExt, stream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
@@ -44,7 +44,9 @@ impl Conversation {
         let open = Open::read(first, &target.card).map_err(VerifierError::from)?;
         let acceptance = open.sequence.sampling.acceptance();
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
-        let sequence = target.engine.open(open, sender)?;
+        let slot = target.engine.admit(&open.sequence.id)?;
+        let restriction = restriction(target, &open).await?;
+        let sequence = target.engine.open(open, slot, restriction, sender)?;
         let bounds = tree_bounds(&target.card);
         Ok(Self { up, heard_all: false, sequence, replies, owed: 1, bounds, acceptance })
     }
@@ -90,6 +92,17 @@ impl Conversation {
         }
         self.sequence.submit(submission)
     }
+}
+
+/// What the text of a sequence is held to, if it is.
+async fn restriction(target: &Target, open: &Open) -> Result<Option<Box<dyn Restriction>>, VerifierError> {
+    let sequence = &open.sequence;
+    let Some(constraint) = sequence.constraint.clone() else { return Ok(None) };
+    let ends = [&target.card.end_tokens[..], &sequence.stop_tokens].concat();
+    let (constraints, generated) = (target.constraints.clone(), sequence.generated_tokens().to_vec());
+    let follow = move || constraints.compile(&constraint)?.follow(&generated, &ends);
+    let follower = target.workplace.compute(follow).await.ok_or(VerifierError::Stopped)??;
+    Ok(Some(Box::new(follower)))
 }
 
 /// The largest tree that a target takes.

@@ -23,8 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use espalier_proto::{Open, Slots, Submission};
+use espalier_proto::{Open, SequenceId, Slots, Submission};
 use espalier_service_kit::Pulse;
+use espalier_speculation::Restriction;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -33,7 +34,7 @@ pub(crate) use self::command::{Loaded, REPLIES_MAX, ROUNDS_UNDER_WAY_MAX, Reply}
 pub use self::gather::{Pass, Return};
 pub use self::prompts::PromptTime;
 pub use self::turn_rows::{TURN_ROWS_MAX, choose_prompts};
-use crate::admission::Admission;
+use crate::admission::{Admission, Slot};
 use crate::counts::Counts;
 use crate::error::VerifierError;
 
@@ -68,14 +69,24 @@ impl Engine {
         Ok(Self { commands, admission, counts, next_key: AtomicU64::new(0), lost, pulse, largest_pass })
     }
 
-    /// Admits a sequence, or refuses it at once. Its answers go to `replies`,
+    /// Admits a sequence, or refuses it at once.
+    pub(crate) fn admit(&self, sequence: &SequenceId) -> Result<Slot, VerifierError> {
+        self.admission.admit(sequence)
+    }
+
+    /// Opens a sequence that was admitted, its text held to a restriction if it is to be. Its answers go to `replies`,
     /// which has room for [`REPLIES_MAX`]; the first says that it is open.
-    pub(crate) fn open(&self, open: Open, replies: Replies) -> Result<SequenceHandle, VerifierError> {
-        let slot = self.admission.admit(&open.sequence.id)?;
+    pub(crate) fn open(
+        &self,
+        open: Open,
+        slot: Slot,
+        restriction: Option<Box<dyn Restriction>>,
+        replies: Replies,
+    ) -> Result<SequenceHandle, VerifierError> {
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         // Room to close is set aside first, so that closing never waits or fails.
         let closing = self.commands.clone().try_reserve_owned().map_err(|failure| refused(&failure))?;
-        let opening = Opening { open, replies, slot };
+        let opening = Opening { open, restriction, replies, slot };
         let (commands, counts) = (self.commands.clone(), self.counts.clone());
         let sequence = SequenceHandle { key, commands, closing: Some(closing), next_round: 0, counts };
         sequence.send(Command::Open(key, Box::new(opening)))?;

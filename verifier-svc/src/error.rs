@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use espalier_constraint::ConstraintError;
 use espalier_model::{ModelError, PoolFault};
 use espalier_proto::{Fault, FaultKind, Party, SequenceId, WireError};
 use espalier_service_kit::ServeError;
-use espalier_speculation::AcceptError;
+use espalier_speculation::{AcceptError, LogitsError};
 use thiserror::Error;
 use tonic::Status;
 
@@ -52,6 +53,9 @@ pub enum VerifierError {
     /// There is not enough memory for the keys and values of another sequence.
     #[error(transparent)]
     Memory(#[from] PoolFault),
+    /// The text cannot be held to what it is to be held to.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// The engine has more to do than it can take note of.
     #[error("the engine's queue is full")]
     Busy,
@@ -98,6 +102,7 @@ impl From<ModelError> for VerifierError {
 impl VerifierError {
     fn kind(&self) -> FaultKind {
         match self {
+            _ if self.is_of_constraint() => FaultKind::BadInput,
             Self::Wire(_)
             | Self::NothingOpened
             | Self::UnderWay { .. }
@@ -106,8 +111,14 @@ impl VerifierError {
             Self::Full { .. } | Self::Busy | Self::Memory(PoolFault::Full { .. }) => FaultKind::Overloaded,
             Self::TakenOver { .. } | Self::Idle { .. } => FaultKind::LostSequence,
             Self::Stopped => FaultKind::Gone,
-            Self::Model { .. } | Self::Accept(_) | Self::Memory(PoolFault::Device) => FaultKind::Internal,
+            Self::Model { .. } | Self::Accept(_) | Self::Constraint(_) | Self::Memory(PoolFault::Device) => {
+                FaultKind::Internal
+            }
         }
+    }
+
+    fn is_of_constraint(&self) -> bool {
+        matches!(self, Self::Constraint(_) | Self::Accept(AcceptError::Logits(LogitsError::Restriction(_))))
     }
 
     fn party(&self) -> Party {
@@ -121,6 +132,7 @@ impl VerifierError {
 impl From<VerifierError> for Fault {
     fn from(error: VerifierError) -> Self {
         let fault = Self::new(error.party(), error.kind(), &error);
+        let fault = if error.is_of_constraint() { fault.in_constraint() } else { fault };
         match fault.kind {
             FaultKind::Overloaded => fault.retry_after(RETRY_AFTER),
             _ => fault,

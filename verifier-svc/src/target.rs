@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
+use espalier_constraint::Constraints;
 use espalier_metrics::catalogue::PASS_SEQUENCES_MISSED;
 use espalier_metrics::{Snapshot, Source};
 use espalier_model::{BlockPool, Checkpoint, Decoder, LoadOptions, ModelError, Team, Workspace, fingerprint};
 use espalier_proto::{
     Model, ModelAtWork, RowCost, TOKENIZER_FILES_BYTES_MAX, TokenizerFiles, VerifierCard, VerifierStatus, Vocabulary,
 };
-use espalier_service_kit::{Bytes, FreeMemoryUnknown, MemoryBudget, Role};
+use espalier_service_kit::{Bytes, FreeMemoryUnknown, MemoryBudget, Role, Workplace};
 use espalier_speculation::Curve;
 use espalier_text::{TextError, Tokenizer};
 use thiserror::Error;
@@ -57,6 +58,10 @@ pub struct Target {
     pub(crate) card: VerifierCard,
     pub(crate) files: TokenizerFiles,
     pub(crate) engine: Engine,
+    /// What texts can be held to.
+    pub(crate) constraints: Constraints,
+    /// Where they are compiled.
+    pub(crate) workplace: Workplace,
     blocks: BlockPool,
     started: Instant,
 }
@@ -106,7 +111,8 @@ impl Target {
         let costs = Curve::through(points).unwrap_or(Curve::line(0.0, 1.0));
         let model = Loaded { decoder, work, costs, blocks: blocks.clone(), tree_nodes_max, counts, workplace };
         let engine = Engine::start(model, config.sequences_max).map_err(LoadError::Thread)?;
-        Ok(Self { card, files, engine, blocks, started: Instant::now() })
+        let constraints = Constraints::new(tokenizer);
+        Ok(Self { card, files, engine, constraints, workplace, blocks, started: Instant::now() })
     }
 
     /// What the target says of itself.

@@ -11,7 +11,7 @@ use espalier_local::{LocalError, ProfilesError};
 use espalier_model::ModelError;
 use espalier_proto::ApiKeyError;
 use espalier_service_kit::{ConnectError, ShutdownError, TelemetryError, TlsError};
-use espalier_speculation::{ExitError, StopStringError};
+use espalier_speculation::{ConstraintLength, ExitError, StopStringError};
 use espalier_text::TextError;
 use espalier_trainer::TrainError;
 use espalier_vectors::VectorsError;
@@ -84,6 +84,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     StopStrings(#[from] StopStringError),
     #[error(transparent)]
+    Constraint(#[from] ConstraintLength),
+    #[error(transparent)]
     Vectors(#[from] VectorsError),
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -146,6 +148,7 @@ impl CliError {
             | Self::KeyVariable { .. }
             | Self::Profiles(_)
             | Self::StopStrings(_)
+            | Self::Constraint(_)
             | Self::Tls(_)
             | Self::Cert(_)
             | Self::Connect(_)

@@ -12,7 +12,7 @@ use espalier_client::{Answer, Client};
 use espalier_command::{Decoding, Form, OneTarget, Verdict, prompts, report, request};
 use espalier_local::SystemArgs;
 use espalier_proto::{GeneratedToken, GenerationRequest, RoundTrace};
-use espalier_speculation::{FinishReason, LOGPROBS_MAX, StopStrings};
+use espalier_speculation::{Constraint, ConstraintKind, FinishReason, LOGPROBS_MAX, StopStrings};
 use espalier_trace::{Round, Trace};
 use serde::Serialize;
 
@@ -51,6 +51,9 @@ pub(crate) struct Generate {
     /// End the answer before this text; may be given several times.
     #[arg(long, allow_hyphen_values = true, value_name = "S")]
     pub(crate) stop: Vec<String>,
+    /// What the answer is held to.
+    #[command(flatten)]
+    pub(crate) constraint: ConstraintArgs,
     /// Print each token's log-probability, and those of so many alternatives.
     #[arg(long, requires = "json", value_parser = RangedU64ValueParser::<usize>::new().range(..=LOGPROBS_MAX as u64), value_name = "N")]
     pub(crate) logprobs: Option<usize>,
@@ -60,6 +63,37 @@ pub(crate) struct Generate {
     /// Print JSON, one object a prompt.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What an answer is held to: one thing at most.
+#[derive(Debug, Default, clap::Args)]
+#[group(multiple = false)]
+pub(crate) struct ConstraintArgs {
+    /// Answer with JSON that the schema in this file allows.
+    #[arg(long, value_name = "FILE.json")]
+    json_schema: Option<PathBuf>,
+    /// Answer with a text that this regular expression matches as a whole.
+    #[arg(long, allow_hyphen_values = true, value_name = "R")]
+    regex: Option<String>,
+    /// Answer with a text of the grammar in this file, in llguidance's variant of Lark's syntax.
+    #[arg(long, value_name = "FILE.lark")]
+    grammar: Option<PathBuf>,
+}
+
+impl ConstraintArgs {
+    /// The constraint, if there is one.
+    fn read(&self) -> Result<Option<Constraint>, CliError> {
+        let file = |path: &PathBuf| {
+            std::fs::read_to_string(path).map_err(|source| CliError::Read { path: path.clone(), source })
+        };
+        let (kind, words) = match self {
+            Self { json_schema: Some(path), .. } => (ConstraintKind::JsonSchema, file(path)?),
+            Self { grammar: Some(path), .. } => (ConstraintKind::Grammar, file(path)?),
+            Self { regex: Some(regex), .. } => (ConstraintKind::Regex, regex.clone()),
+            Self { json_schema: None, grammar: None, regex: None } => return Ok(None),
+        };
+        Ok(Some(Constraint::new(kind, &words)?))
+    }
 }
 
 /// One prompt's answer, as JSON.
@@ -150,17 +184,18 @@ pub(crate) async fn run(system: &SystemArgs, args: &Generate) -> Result<Verdict,
         (None, prompt) => prompt.iter().cloned().collect(),
     };
     // What is wrong with the request is said before anything is loaded.
+    let constraint = args.constraint.read()?;
     ask(&args.target, "", args)?;
     match &args.gateway {
         Some(gateway) => {
             let mut client = args.access.client(gateway)?.resuming(PATIENCE);
             let names = Names { target: &args.target, drafter: args.decoding.drafter.as_deref() };
-            answer_all(&mut client, names, &prompts, args).await
+            answer_all(&mut client, names, &prompts, args, constraint.as_ref()).await
         }
         None => {
             let local = OneTarget::start(&args.target, &args.decoding, system).await?;
             let names = Names { target: &local.target, drafter: local.drafter.as_deref() };
-            let verdict = answer_all(&mut local.client()?, names, &prompts, args).await;
+            let verdict = answer_all(&mut local.client()?, names, &prompts, args, constraint.as_ref()).await;
             local.stop().await?;
             verdict
         }
@@ -187,9 +222,11 @@ async fn answer_all(
     names: Names<'_>,
     prompts: &[String],
     args: &Generate,
+    constraint: Option<&Constraint>,
 ) -> Result<Verdict, CliError> {
     for (i, prompt) in prompts.iter().enumerate() {
         let mut request = ask(names.target, prompt, args)?;
+        request.constraint = constraint.cloned();
         request.drafter = names.drafter.filter(|_| request.speculate).map(str::to_owned);
         if args.json {
             let answer = client.generate(request, |_| {}).await?;

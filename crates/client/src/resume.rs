@@ -122,6 +122,7 @@ mod tests {
             generated: vec![],
             cut_to_context: false,
             rounds: false,
+            constraint: None,
         };
         Heard::new(request, PATIENCE)
     }

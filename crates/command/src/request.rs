@@ -46,6 +46,7 @@ pub fn request(target: &str, prompt: &str, form: Form, decoding: &Decoding) -> R
         generated: Vec::new(),
         cut_to_context: false,
         rounds: false,
+        constraint: None,
     })
 }
 

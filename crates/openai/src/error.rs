@@ -134,6 +134,15 @@ impl ErrorReply {
         Self { status, body: ErrorBody { error }, retry_after: None }
     }
 
+    /// A call failed that has this field for what answers are held to, if it has one.
+    pub fn of_call(fault: &Fault, constraint_field: Option<&str>) -> Self {
+        let mut reply = Self::from(fault);
+        if fault.in_constraint {
+            reply.body.error.param = constraint_field.map(str::to_owned);
+        }
+        reply
+    }
+
     /// There is no such target.
     pub fn no_model(message: impl Display) -> Self {
         let mut reply = Self::new(404, message, INVALID, Some("model_not_found"));

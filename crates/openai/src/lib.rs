@@ -4,6 +4,7 @@
 //! value that would change the answer and cannot be had: nothing is left out in silence.
 
 mod answer;
+mod constraint;
 mod error;
 mod fields;
 mod logprobs;

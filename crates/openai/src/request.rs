@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::error::RequestError;
 use crate::fields::Fields;
-use crate::{prompt, sampling};
+use crate::{constraint, prompt, sampling};
 
 /// Answers to one request: each is a sequence of its own.
 const CHOICES_MAX: usize = 32;
@@ -21,7 +21,7 @@ const COMPLETION_LOGPROBS_MAX: u32 = 5;
 const COMPLETION_TOKENS: u32 = 16;
 
 /// Fields whose only value here is what the API has without them.
-const USUAL: [(&str, &str); 12] = [
+const USUAL: [(&str, &str); 11] = [
     ("store", "false"),
     ("parallel_tool_calls", "true"),
     ("tools", "[]"),
@@ -31,7 +31,6 @@ const USUAL: [(&str, &str); 12] = [
     ("service_tier", "\"auto\""),
     ("modalities", "[\"text\"]"),
     ("metadata", "{}"),
-    ("response_format", "{\"type\":\"text\"}"),
     ("echo", "false"),
     ("best_of", "1"),
 ];
@@ -62,6 +61,8 @@ pub struct Asked {
     pub tells_usage: bool,
     /// On whose behalf it was sent, if that was said.
     pub user: Option<String>,
+    /// The field that holds what the answers are held to, if they are.
+    pub constraint_field: Option<String>,
 }
 
 impl Asked {
@@ -77,7 +78,9 @@ impl Asked {
             Kind::Chat => vec![prompt::take_conversation(&mut fields)?],
             Kind::Completion => prompt::take_prompts(&mut fields)?,
         };
-        let one = take_one(kind, &model, &mut fields, &mut own)?;
+        let held = constraint::take(kind == Kind::Chat, &mut fields, &mut own)?;
+        let (constraint, constraint_field) = held.map(|held| (held.constraint, held.field)).unzip();
+        let one = pb::GenerateRequest { constraint, ..take_one(kind, &model, &mut fields, &mut own)? };
         let count = take_count(&mut fields, prompts.len())?;
         let streams = fields.take("stream")?.unwrap_or(false);
         let tells_usage = take_stream_options(&mut fields)?;
@@ -88,7 +91,7 @@ impl Asked {
         own.map_or(Ok(()), Fields::end)?;
         fields.end()?;
         let choices = prompts.into_iter().flat_map(|prompt| chosen(&one, &prompt, count)).collect();
-        Ok(Self { kind, model, choices, of_each: count as usize, streams, tells_usage, user })
+        Ok(Self { kind, model, choices, of_each: count as usize, streams, tells_usage, user, constraint_field })
     }
 }
 
@@ -278,6 +281,42 @@ mod tests {
     }
 
     #[test]
+    fn answers_are_held_to_one_thing_whose_field_is_known() {
+        use pb::constraint::Kind::{Grammar, JsonSchema, Regex};
+        let schema = json!({"type": "object", "properties": {"b": {}, "a": {}}});
+        let described = json!({"name": "it", "strict": true, "schema": schema});
+        let whole = "{\"type\":\"object\",\"properties\":{\"b\":{},\"a\":{}}}".to_owned();
+        let cases = [
+            (json!({}), None, None),
+            (json!({"response_format": {"type": "text"}}), None, None),
+            (
+                json!({"response_format": {"type": "json_object"}}),
+                Some(JsonSchema("{\"type\":\"object\"}".to_owned())),
+                Some("response_format"),
+            ),
+            (
+                json!({"response_format": {"type": "json_schema", "json_schema": described}}),
+                Some(JsonSchema(whole.clone())),
+                Some("response_format"),
+            ),
+            (json!({"espalier": {"json_schema": schema}}), Some(JsonSchema(whole)), Some("espalier.json_schema")),
+            (json!({"espalier": {"regex": "a+"}}), Some(Regex("a+".to_owned())), Some("espalier.regex")),
+            (
+                json!({"espalier": {"grammar": "start: A"}}),
+                Some(Grammar("start: A".to_owned())),
+                Some("espalier.grammar"),
+            ),
+        ];
+        for (more, words, field) in cases {
+            let asked = parse(Kind::Chat, &chat(&more)).unwrap();
+            let constraint = asked.choices[0].constraint.clone().and_then(|constraint| constraint.kind);
+            assert_eq!((constraint, asked.constraint_field.as_deref()), (words, field), "{more}");
+        }
+        let completion = json!({"model": "m", "prompt": "a", "response_format": {"type": "json_object"}});
+        assert_eq!(parse(Kind::Completion, &completion).unwrap_err().field(), Some("response_format"));
+    }
+
+    #[test]
     fn what_is_wrong_or_not_supported_is_named() {
         let wrong = [
             (json!({"temperature": "hot"}), "temperature"),
@@ -286,7 +325,13 @@ mod tests {
             (json!({"top_logprobs": 3}), "top_logprobs"),
             (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs"),
             (json!({"tools": [{"type": "function"}]}), "tools"),
-            (json!({"response_format": {"type": "json_object"}}), "response_format"),
+            (json!({"response_format": {"type": "yaml"}}), "response_format.type"),
+            (json!({"response_format": {"type": "json_schema"}}), "response_format.json_schema"),
+            (
+                json!({"response_format": {"type": "json_schema", "json_schema": {"schema": 1}}}),
+                "response_format.json_schema.schema",
+            ),
+            (json!({"response_format": {"type": "json_object"}, "espalier": {"regex": "a"}}), "espalier.regex"),
             (json!({"logit_bias": {"a": 1.0}}), "logit_bias"),
             (json!({"stream_options": {"other": 1}}), "stream_options.other"),
             (json!({"espalier": {"polcy": "none"}}), "espalier.polcy"),

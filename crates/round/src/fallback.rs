@@ -1,7 +1,9 @@
 //! Proposers that need no model.
 
 use espalier_proto::Fault;
-use espalier_speculation::{Acceptance, DrawnTree, NgramLimits, Token, propose_ngram};
+use espalier_speculation::{
+    Acceptance, DrawnTree, NgramLimits, Restriction, Token, Tree, hang_forced, keep_allowed, propose_ngram,
+};
 
 use crate::ports::Proposer;
 use crate::sequence::{Feedback, Proposed, Sequence};
@@ -35,18 +37,36 @@ const NODES_STEP: usize = 3;
 ///
 /// By rejection it proposes a chain only: a guess is a draw from a distribution that has nothing else, so a second guess
 /// at the same place could not have been drawn.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Ngram {
     stops: Vec<Token>,
     limits: NgramLimits,
     acceptance: Acceptance,
     nodes: usize,
+    /// What the text is held to, if it is.
+    restriction: Option<Box<dyn Restriction>>,
+    /// Nodes of the largest tree that the verifier takes.
+    tree_nodes_max: usize,
 }
 
 impl Ngram {
     /// Proposals within `limits` that nothing follows after one of `stops`, for a sequence verified by `acceptance`.
     pub fn new(stops: Vec<Token>, limits: NgramLimits, acceptance: Acceptance) -> Self {
-        Self { stops, limits, acceptance, nodes: NODES_MIN }
+        Self { stops, limits, acceptance, nodes: NODES_MIN, restriction: None, tree_nodes_max: limits.max_nodes }
+    }
+
+    /// The same for a text that is held to a restriction, which knows of what was generated: guesses that it does not
+    /// allow are left out, and what must follow is proposed too, in trees of `tree_nodes_max` nodes at most.
+    pub fn restricted(self, restriction: Option<Box<dyn Restriction>>, tree_nodes_max: usize) -> Self {
+        Self { restriction, tree_nodes_max, ..self }
+    }
+
+    /// What the restriction makes of guesses.
+    fn held(&mut self, guesses: Tree, max_depth: usize) -> Tree {
+        let Some(restriction) = &mut self.restriction else { return guesses };
+        let mut tree = keep_allowed(&guesses, &mut **restriction);
+        hang_forced(&mut tree, self.tree_nodes_max, max_depth, |path, most| restriction.forced(path, most));
+        tree
     }
 }
 
@@ -56,6 +76,7 @@ impl Proposer for Ngram {
         let max_depth = self.limits.max_depth.min(sequence.remaining().saturating_sub(1));
         let limits = NgramLimits { max_nodes, max_depth, ..self.limits };
         let guesses = propose_ngram(sequence.committed(), &self.stops, &limits);
+        let guesses = self.held(guesses, sequence.remaining().saturating_sub(1));
         Ok(match self.acceptance {
             _ if guesses.is_empty() => Proposed::Plain,
             Acceptance::Coupled => Proposed::whole(guesses),
@@ -64,6 +85,9 @@ impl Proposer for Ngram {
     }
 
     async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
+        if let Some(restriction) = &mut self.restriction {
+            restriction.push(&feedback.outcome.tokens);
+        }
         let depth = feedback.proposed.tree().map_or(0, |tree| tree.tree().depth());
         if depth > 0 {
             let whole = feedback.outcome.accepted() == depth;

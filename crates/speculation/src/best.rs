@@ -37,7 +37,8 @@ impl BestOfPart {
                 Self { tokens: possible.collect(), sum, moment, faulty: None }
             }
             Err(LogitsError::NotFinite { token }) => Self { faulty: Some(first + token as Token), ..Self::none() },
-            Err(LogitsError::Empty | LogitsError::NothingPossible { .. }) => Self::none(),
+            // Nothing is forbidden here.
+            Err(LogitsError::Empty | LogitsError::NothingPossible { .. } | LogitsError::Restriction(_)) => Self::none(),
         }
     }
 

@@ -42,6 +42,11 @@ impl Candidates {
         Self { tokens, shape, predicted: None }
     }
 
+    /// A token that nothing else can stand in for.
+    pub fn certain(token: Token) -> Self {
+        Self::from_parts(vec![(token, 1.0)], Shape { confidence: 1.0, entropy: 0.0 })
+    }
+
     /// The same distribution with these tokens of it instead.
     pub(crate) fn with_tokens(&self, tokens: Vec<(Token, f64)>) -> Self {
         Self { tokens, ..*self }

@@ -1,7 +1,7 @@
 //! Loops over a vocabulary of `f32` logits, written in lanes so that they vectorise on any target
 //! and add up in one fixed order.
 
-use crate::{Shape, Token};
+use crate::{RestrictionFault, Shape, Token};
 
 /// Lanes of a block: two AVX-512 registers, four AVX2, eight SSE2.
 pub(crate) const LANES: usize = 32;
@@ -24,6 +24,9 @@ pub enum LogitsError {
         /// Number of logits.
         vocab: usize,
     },
+    /// It cannot be said which of them may be chosen.
+    #[error(transparent)]
+    Restriction(#[from] RestrictionFault),
 }
 
 /// The greatest logit, once it is known that every logit is a number below infinity.

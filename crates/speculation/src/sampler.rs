@@ -2,16 +2,18 @@
 
 use crate::numeric::LogitsError;
 use crate::shaping::History;
-use crate::{Candidates, Distribution, Sampling, Side, Token, Uniforms};
+use crate::{Candidates, Distribution, Restriction, Sampling, Side, Token, Uniforms};
 
 /// How the tokens of one sequence are chosen, its text so far included.
 ///
 /// A node of a tree is named by its `path`: the tokens from below the root down to it, itself included, none for the
 /// root. What is said about a node is what would be said of the plain text that ends with its path, to the bit.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Sampler {
     sampling: Sampling,
     history: History,
+    /// What may follow, where not everything may.
+    restriction: Option<Box<dyn Restriction>>,
     /// Tokens of the text, which is the position of the next one.
     length: u64,
     /// Logits as they were shaped last; unused where nothing is shaped.
@@ -22,9 +24,16 @@ impl Sampler {
     /// A text that begins with `prompt` and went on with `generated`.
     pub fn new(sampling: Sampling, prompt: &[Token], generated: &[Token]) -> Self {
         let history = sampling.shaping().map(|shaping| History::new(shaping, prompt)).unwrap_or_default();
-        let mut sampler = Self { sampling, history, length: prompt.len() as u64, row: Vec::new() };
+        let length = prompt.len() as u64;
+        let mut sampler = Self { sampling, history, restriction: None, length, row: Vec::new() };
         sampler.push(generated);
         sampler
+    }
+
+    /// The same under a restriction that knows of the same generated tokens. What it forbids has probability 0 before
+    /// anything else is done with logits.
+    pub fn restricted(self, restriction: Option<Box<dyn Restriction>>) -> Self {
+        Self { restriction, ..self }
     }
 
     /// The parameters.
@@ -36,6 +45,19 @@ impl Sampler {
     pub fn push(&mut self, generated: &[Token]) {
         self.history.push(generated);
         self.length += generated.len() as u64;
+        if let Some(restriction) = &mut self.restriction {
+            restriction.push(generated);
+        }
+    }
+
+    /// Tokens that must follow after `path`, at most `most` of them; none where there is a choice.
+    pub fn forced(&mut self, path: &[Token], most: usize) -> Vec<Token> {
+        self.restriction.as_mut().map_or_else(Vec::new, |restriction| restriction.forced(path, most))
+    }
+
+    /// Whether anything is forbidden.
+    pub fn is_restricted(&self) -> bool {
+        self.restriction.is_some()
     }
 
     /// The token that the target says after `path`, given its `logits` there.
@@ -45,16 +67,17 @@ impl Sampler {
     /// `top_k`, `top_p` and `min_p` in this order: a draw from `p` that depends on nothing else.
     ///
     /// # Errors
-    /// Logits of which nothing can be chosen: none, a NaN or plus infinity among them, or all minus infinity.
+    /// Logits of which nothing can be chosen: none, a NaN or plus infinity among them, or all minus infinity. A
+    /// restriction that cannot be followed.
     pub fn decide(&mut self, logits: &[f32], path: &[Token]) -> Result<Token, LogitsError> {
         let position = self.position(path);
-        let Self { sampling, history, row, .. } = self;
-        sampling.decide(shape(sampling, history, row, logits, path), position)
+        let (sampling, logits) = self.shaped(logits, path)?;
+        sampling.decide(logits, position)
     }
 
     /// Whether decisions, and guesses at them, need nothing of logits but the best: see [`crate::Best`].
     pub fn needs_best_alone(&self) -> bool {
-        self.sampling.is_greedy() && self.sampling.shaping().is_none()
+        self.sampling.is_greedy() && self.sampling.shaping().is_none() && self.restriction.is_none()
     }
 
     /// The drafter's `k` best guesses at what the target will [`decide`](Self::decide) after `path`, given the draft's
@@ -68,8 +91,8 @@ impl Sampler {
     /// As for [`Self::decide`].
     pub fn rank(&mut self, logits: &[f32], path: &[Token], k: usize) -> Result<Candidates, LogitsError> {
         let position = self.position(path);
-        let Self { sampling, history, row, .. } = self;
-        sampling.rank(shape(sampling, history, row, logits, path), position, k)
+        let (sampling, logits) = self.shaped(logits, path)?;
+        sampling.rank(logits, position, k)
     }
 
     /// The distribution that the target draws from after `path`, given its `logits` there: shaped, at the temperature,
@@ -78,8 +101,8 @@ impl Sampler {
     /// # Errors
     /// As for [`Self::decide`].
     pub fn distribution(&mut self, logits: &[f32], path: &[Token]) -> Result<Distribution, LogitsError> {
-        let Self { sampling, history, row, .. } = self;
-        sampling.distribution(shape(sampling, history, row, logits, path))
+        let (sampling, logits) = self.shaped(logits, path)?;
+        sampling.distribution(logits)
     }
 
     /// The `k` most probable tokens of the same distribution of the draft, given its `logits`: what it draws from.
@@ -88,8 +111,8 @@ impl Sampler {
     /// # Errors
     /// As for [`Self::decide`].
     pub fn most_probable(&mut self, logits: &[f32], path: &[Token], k: usize) -> Result<Candidates, LogitsError> {
-        let Self { sampling, history, row, .. } = self;
-        sampling.most_probable(shape(sampling, history, row, logits, path), k)
+        let (sampling, logits) = self.shaped(logits, path)?;
+        sampling.most_probable(logits, k)
     }
 
     /// The uniform draws of `side` in the round whose root is the last token of the text.
@@ -101,22 +124,23 @@ impl Sampler {
     fn position(&self, path: &[Token]) -> u64 {
         self.length + path.len() as u64
     }
-}
 
-/// `logits` themselves where nothing is shaped, else `row` with them shaped.
-fn shape<'a>(
-    sampling: &Sampling,
-    history: &History,
-    row: &'a mut Vec<f32>,
-    logits: &'a [f32],
-    path: &[Token],
-) -> &'a [f32] {
-    match sampling.shaping() {
-        None => logits,
-        Some(shaping) => {
-            history.shape(shaping, logits, path, row);
-            row
+    /// The parameters, and `logits` as they are after `path`: themselves where nothing is shaped or forbidden.
+    fn shaped<'a>(&'a mut self, logits: &'a [f32], path: &[Token]) -> Result<(&'a Sampling, &'a [f32]), LogitsError> {
+        let Self { sampling, history, restriction, row, .. } = self;
+        match sampling.shaping() {
+            None if restriction.is_none() => return Ok((sampling, logits)),
+            None => {
+                row.clear();
+                row.extend_from_slice(logits);
+            }
+            Some(shaping) => history.shape(shaping, logits, path, row),
         }
+        // What is impossible stays so whatever shapes it, so it makes no difference that this comes second.
+        if let Some(restriction) = restriction {
+            restriction.restrict(path, row)?;
+        }
+        Ok((sampling, row))
     }
 }
 

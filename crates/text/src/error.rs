@@ -92,6 +92,9 @@ pub enum TextError {
         /// The tokenizer's message.
         fault: String,
     },
+    /// It cannot be told which bytes tokens stand for.
+    #[error("the tokenizer's decoder does not make texts of bytes, as constraints need it")]
+    Spelling,
     /// Tokens could not be turned into text.
     #[error("{tokens} tokens cannot be decoded: {fault}")]
     Decode {

@@ -16,6 +16,7 @@ mod gguf_parts;
 mod guard;
 mod parts;
 mod source;
+mod spelling;
 mod tokenizer;
 
 pub use chat::{ChatTemplate, Message, TemplateSource};

@@ -3,6 +3,7 @@
 mod text;
 mod tree_rows;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use espalier_model::{BestOf, DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, SequenceSpec, Tap};
 use espalier_round::{Growth, Proposed};
 use espalier_speculation::{
-    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, RoundStart, Side, Token,
+    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, Restriction, RoundStart, Side, Token,
+    hang_forced,
 };
 
 use self::text::Text;
@@ -28,6 +30,8 @@ const PREFILL_ROWS_MAX: usize = PASS_ROWS;
 /// What a sequence is drafted for, and with.
 pub(crate) struct Setup {
     pub(crate) sequence: SequenceSpec,
+    /// What its text is held to, with what was generated already.
+    pub(crate) restriction: Option<Box<dyn Restriction>>,
     /// Holds what is known of the committed tokens.
     pub(crate) cache: KvCache,
     /// Grows its trees.
@@ -63,6 +67,10 @@ pub(crate) struct Drafting {
     /// Whether it is told how trees were grown.
     trees: bool,
     rows: TreeRows,
+    /// What the present round is held to.
+    limits: Limits,
+    /// Nodes of the tree that was sent last but those that hang behind it because they must follow.
+    grown: usize,
 }
 
 /// What the steps of the present round took.
@@ -99,12 +107,14 @@ impl Drafting {
             prediction: predictor.map(Prediction::new),
             costs: setup.costs,
             times: StepTimes::default(),
-            text: Text::new(model, setup.sequence),
+            text: Text::new(model, setup.sequence, setup.restriction),
             grower: setup.grower,
             drawing: None,
             vocab: setup.vocab.min(model.decoder().config().vocab),
             trees: setup.trees,
             rows: TreeRows::default(),
+            limits: Limits { max_nodes: 0, max_depth: 0 },
+            grown: 0,
         }
     }
 
@@ -125,7 +135,7 @@ impl Drafting {
 
     /// Starts a round.
     pub(crate) fn begin(&mut self, limits: Limits) {
-        self.times = StepTimes::default();
+        (self.times, self.limits) = (StepTimes::default(), limits);
         if let Some(tuning) = &mut self.tuning {
             tuning.begin_round(&mut self.exits, limits.max_depth == 0);
         }
@@ -141,18 +151,71 @@ impl Drafting {
         self.text.known.reaches(self.text.root())
     }
 
+    /// Grows levels of which every node's token must follow: they are known without the model.
+    pub(crate) fn grow_forced(&mut self) -> Result<(), SequenceError> {
+        while self.text.sampler.is_restricted() {
+            let Some(frontier) = self.grower.frontier().map(<[usize]>::to_vec) else { break };
+            let sampler = &mut self.text.sampler;
+            let next = |id: &usize| sampler.forced(&path(&self.grower, *id), 1).pop();
+            let Some(tokens) = frontier.iter().map(next).collect::<Option<Vec<Token>>>() else { break };
+            let candidates = frontier.iter().zip(tokens).map(|(&id, token)| self.certain(id, token));
+            let candidates = candidates.collect::<Result<Vec<Candidates>, _>>()?;
+            self.grower.extend(&candidates)?;
+        }
+        Ok(())
+    }
+
+    /// What follows draft node `id` where only `token` may.
+    fn certain(&mut self, id: usize, token: Token) -> Result<Candidates, SequenceError> {
+        let certain = Candidates::certain(token);
+        let certain = if self.predicts() { certain.predicting(1.0)? } else { certain };
+        match &mut self.drawing {
+            None => Ok(certain),
+            Some(drawing) => Ok(drawing.draw(id, &certain, 1)?),
+        }
+    }
+
     /// What to run next; nothing when the tree is grown.
     pub(crate) fn next(&self) -> Option<Step> {
-        let step = match self.grower.frontier()? {
-            [0] => self.first_level(),
-            frontier => Step {
-                states: None,
-                rows: frontier.iter().filter_map(|&id| self.row(id)).collect(),
-                logits: Logits::All,
-                best: self.best(),
-            },
+        let frontier = self.grower.frontier()?;
+        let mut step = match self.rows.of(0) {
+            None => self.first_level(),
+            Some(_) => {
+                Step { states: None, rows: Vec::new(), nodes: Vec::new(), logits: Logits::All, best: self.best() }
+            }
         };
+        if step.logits != Logits::None {
+            self.add_nodes(&mut step, frontier);
+        }
         (self.cache.room() >= step.len()).then_some(step)
+    }
+
+    /// Adds the rows of a level to a step, and before them those of nodes above it that were not run.
+    fn add_nodes(&self, step: &mut Step, level: &[usize]) {
+        let mut added = HashMap::from([(0, step.committed().checked_sub(1))]);
+        let mut add = |step: &mut Step, id: usize| {
+            let Some(node) = self.grower.node(id) else { return };
+            let row = |row: usize| self.cache.tail_len() + row;
+            let parent = added.get(&node.parent).copied().flatten().map(row).or_else(|| self.rows.of(node.parent));
+            added.insert(id, Some(step.rows.len()));
+            step.nodes.push(id);
+            step.rows.push(Row { token: node.token, parent });
+        };
+        let known = |id: usize| id == 0 || self.rows.of(id).is_some();
+        for &id in level {
+            let upwards = std::iter::successors(self.grower.node(id), |node| self.grower.node(node.parent));
+            let above: Vec<usize> = upwards.map(|node| node.parent).take_while(|&id| !known(id)).collect();
+            for id in above.into_iter().rev() {
+                if !step.nodes.contains(&id) {
+                    add(step, id);
+                }
+            }
+        }
+        let above = step.rows.len();
+        level.iter().filter(|&&id| id != 0).for_each(|&id| add(step, id));
+        if above > 0 {
+            step.logits = Logits::Last(level.len());
+        }
     }
 
     /// The root runs after what of the committed positions before it has not been read yet: the first level.
@@ -164,7 +227,7 @@ impl Drafting {
             tokens if tokens.len() <= PREFILL_ROWS_MAX => (Row::chain(tokens, 0), Logits::Last(1)),
             tokens => (Row::chain(&tokens[..PREFILL_ROWS_MAX], 0), Logits::None),
         };
-        Step { states, rows, logits, best: self.best() }
+        Step { states, rows, nodes: Vec::new(), logits, best: self.best() }
     }
 
     /// The best tokens of a row, where candidates are made of these alone.
@@ -189,12 +252,6 @@ impl Drafting {
         }
     }
 
-    /// The row of draft node `id`.
-    fn row(&self, id: usize) -> Option<Row> {
-        let node = self.grower.node(id)?;
-        Some(Row { token: node.token, parent: self.rows.of(node.parent) })
-    }
-
     /// Takes what came of a step.
     pub(crate) fn absorb(&mut self, answers: &Answers<'_>) -> Result<(), SequenceError> {
         let step = answers.step;
@@ -203,13 +260,11 @@ impl Drafting {
         let rows = first..self.cache.tail_len();
         match step.logits {
             Logits::None => self.cache.keep_path(&rows.collect::<Vec<_>>())?,
-            Logits::Last(_) => {
-                self.rows.read(rows);
-                self.extend(&[0], answers)?;
-            }
-            Logits::All => {
+            Logits::Last(_) | Logits::All => {
+                let root = first + step.committed();
+                self.rows.read(first..root);
+                self.rows.drafted(&step.nodes, root..rows.end);
                 let frontier = self.grower.frontier().unwrap_or_default().to_vec();
-                self.rows.drafted(&frontier, rows);
                 self.extend(&frontier, answers)?;
             }
         }
@@ -260,13 +315,20 @@ impl Drafting {
     /// Ends the growing: what to send.
     pub(crate) fn finish(&mut self) -> Result<Proposed, SequenceError> {
         self.costs.lock().observe_levels(&mut self.times.levels);
-        let proposal = self.grower.finish();
+        let mut proposal = self.grower.finish();
+        self.grown = proposal.tree.len();
         let growth = self.trees.then(|| Growth {
             drafted: self.grower.drafted(),
             sent: proposal.drafted_ids.clone(),
             levels: std::mem::take(&mut self.times.each),
         });
         let tree = match self.drawing.take() {
+            None if self.text.sampler.is_restricted() => {
+                let Limits { max_nodes, max_depth } = self.limits;
+                let sampler = &mut self.text.sampler;
+                hang_forced(&mut proposal.tree, max_nodes, max_depth, |path, most| sampler.forced(path, most));
+                proposal.tree.into()
+            }
             None => proposal.tree.into(),
             Some(drawing) => drawing.finish(proposal.tree, &proposal.drafted_ids)?.into(),
         };
@@ -295,7 +357,10 @@ impl Drafting {
             Some(stated) => self.cache.roll_back_to(stated),
         }
         self.commit_plain(outcome)?;
-        self.grower.observe(&outcome.path, outcome.tokens.len());
+        // What was hung behind the tree says nothing of how it was grown.
+        let grown = outcome.path.iter().take_while(|&&node| node <= self.grown).count();
+        let forced = outcome.path.len() - grown;
+        self.grower.observe(&outcome.path[..grown], outcome.tokens.len().saturating_sub(forced));
         Ok(())
     }
 }

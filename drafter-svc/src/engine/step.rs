@@ -12,8 +12,10 @@ pub const LEVEL_ROWS_MAX: usize = 8;
 pub(crate) struct Step {
     /// The target's hidden states of the next committed positions, to be read before the rows are run.
     pub(crate) states: Option<HiddenStates>,
-    /// The rows.
+    /// The rows: of committed tokens up to the root, then of draft nodes.
     pub(crate) rows: Vec<Row>,
+    /// The draft nodes, in the order of their rows.
+    pub(crate) nodes: Vec<usize>,
     /// Which of them want logits.
     pub(crate) logits: Logits,
     /// The best tokens of each row that wants logits, if they are enough.
@@ -32,6 +34,11 @@ impl Step {
             Logits::Last(count) => self.rows.len().saturating_sub(count) + answer,
             Logits::All | Logits::None => answer,
         }
+    }
+
+    /// Rows of committed tokens.
+    pub(crate) fn committed(&self) -> usize {
+        self.rows.len() - self.nodes.len()
     }
 
     /// Whether its time says what a level costs.

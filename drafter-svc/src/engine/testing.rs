@@ -158,6 +158,7 @@ impl Bench {
         let setup = Setup {
             cache: self.memory.open(&self.model, &sequence).unwrap(),
             sequence,
+            restriction: None,
             grower: Grower::new(&parse_policy(policy).unwrap(), decoder.config().eos.clone()),
             exits: self.exits.clone(),
             tuning: None,

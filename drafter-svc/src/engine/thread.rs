@@ -181,6 +181,9 @@ impl<'a> Turns<'a> {
 
     /// Takes a request in, or sends it home if its tree is grown or the model cannot run it.
     fn take(&mut self, mut request: GrowRequest) {
+        if let Err(error) = request.drafting.grow_forced() {
+            return drop(request.home.send(Err(error)));
+        }
         let Some(step) = request.drafting.next() else {
             // A caller that has just gone does not want it.
             return drop(request.home.send(Ok(request.drafting)));

@@ -42,7 +42,9 @@ impl Http {
         let address = extensions.get::<CallerAddress>().copied();
         let caller = Arc::new(Caller { holder, address, metadata: metadata(&headers, asked.user.as_deref()) });
         let call = |choice| begin(self.gateway.clone(), choice, Arc::clone(&caller));
-        let choices = Choices::begin(asked.choices.into_iter().map(call), asked.of_each).await?;
+        let field = asked.constraint_field.as_deref();
+        let choices = Choices::begin(asked.choices.into_iter().map(call), asked.of_each).await;
+        let choices = choices.map_err(|fault| ErrorReply::of_call(&fault, field))?;
         let id = choices.id().to_owned();
         let prefix = match kind {
             Kind::Chat => "chatcmpl-",

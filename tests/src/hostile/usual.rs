@@ -99,6 +99,7 @@ pub(super) fn sequence(dice: &mut Dice) -> pb::SequenceSpec {
         stop_tokens: dice.tokens(1),
         logprobs: None,
         tenant: 3,
+        constraint: None,
     }
 }
 

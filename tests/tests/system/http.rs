@@ -193,3 +193,46 @@ async fn models_are_listed_and_probes_answered() {
     }
     system.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn answers_have_the_form_that_was_asked_for_and_what_cannot_be_is_refused_by_its_field() {
+    let (system, gateway, _) = started().await;
+    let schema = json!({
+        "type": "object",
+        "properties": {"pets": {"type": "integer", "minimum": 0, "maximum": 99}, "kind": {"enum": ["dogs", "cats"]}},
+        "required": ["pets", "kind"], "additionalProperties": false,
+    });
+    let format = |schema: &Value| json!({"type": "json_schema", "json_schema": {"name": "pets", "strict": true, "schema": schema}});
+    let asked = chat(&json!({"response_format": format(&schema), "max_tokens": 64, "temperature": 0.8, "seed": 7}));
+    let whole = post(gateway, "/v1/chat/completions", &asked).await.json();
+    let choice = &whole["choices"][0];
+    assert_eq!(choice["finish_reason"], "stop", "{whole}");
+    let pets: Value = serde_json::from_str(said(choice)).unwrap();
+    assert!(pets["pets"].as_u64().unwrap() < 100 && ["dogs", "cats"].contains(&pets["kind"].as_str().unwrap()));
+
+    let held =
+        json!({"espalier": {"regex": " [0-9]{2} (dogs|cats)"}, "model": "small", "prompt": QUESTION, "max_tokens": 32});
+    let text = post(gateway, "/v1/completions", &held).await.json()["choices"][0]["text"].clone();
+    let (number, kind) = text.as_str().unwrap()[1..].split_once(' ').unwrap();
+    assert!(number.parse::<u32>().is_ok() && ["dogs", "cats"].contains(&kind), "{text}");
+
+    for (more, field, told) in [
+        (
+            json!({"response_format": format(&json!({"type": "objekt"}))}),
+            "response_format",
+            "json_schema cannot be used: Invalid type: objekt",
+        ),
+        (json!({"espalier": {"regex": ""}}), "espalier.regex", "regex is empty"),
+        (
+            json!({"espalier": {"grammar": "x: \"a\""}}),
+            "espalier.grammar",
+            "grammar cannot be used: no start rule found",
+        ),
+    ] {
+        let refused = post(gateway, "/v1/chat/completions", &chat(&more)).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        let error = &refused.json()["error"];
+        assert_eq!((&error["param"], &error["message"]), (&json!(field), &json!(told)));
+    }
+    system.stop().await.unwrap();
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agreement;
+mod constrained;
 mod drafters;
 mod failover;
 mod hostile;

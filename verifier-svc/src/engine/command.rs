@@ -5,7 +5,7 @@ use std::sync::Arc;
 use espalier_model::{BlockPool, Decoder, Workspace};
 use espalier_proto::{Credit, Open, Submission, VerifierEvent};
 use espalier_service_kit::{Present, Workplace};
-use espalier_speculation::Curve;
+use espalier_speculation::{Curve, Restriction};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -41,6 +41,8 @@ pub(super) enum Command {
 /// A sequence on its way in.
 pub(super) struct Opening {
     pub(super) open: Open,
+    /// What its text is held to, with what was generated already.
+    pub(super) restriction: Option<Box<dyn Restriction>>,
     pub(super) replies: Replies,
     pub(super) slot: Slot,
 }

@@ -190,14 +190,14 @@ pub(super) struct Sequence {
 
 impl Sequence {
     fn new(opening: Opening, memory: Memory, model: &ModelConfig, prompts_told: Duration) -> Self {
-        let Opening { open, replies, slot } = opening;
+        let Opening { open, restriction, replies, slot } = opening;
         let Memory { cache, tapped } = memory;
         let spec = open.sequence;
         let (prompt, generated) = spec.committed.split_at(spec.prompt_len());
         Self {
             id: spec.id,
             cache,
-            sampler: Sampler::new(spec.sampling, prompt, generated),
+            sampler: Sampler::new(spec.sampling, prompt, generated).restricted(restriction),
             logprobs: spec.logprobs,
             committed: spec.committed,
             stops: [&model.eos[..], &spec.stop_tokens].concat(),

@@ -84,7 +84,7 @@ impl Bench {
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
         self.keys += 1;
         let slot = self.admission.admit(&open.sequence.id).unwrap();
-        let opening = Opening { open, replies: sender, slot };
+        let opening = Opening { open, restriction: None, replies: sender, slot };
         self.sequences.take(Command::Open(self.keys, Box::new(opening)));
         Stream { key: self.keys, replies, rounds: 0 }
     }

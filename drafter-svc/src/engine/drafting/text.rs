@@ -2,7 +2,7 @@
 
 use espalier_model::DraftModel;
 use espalier_proto::{Outcome, SequenceSpec};
-use espalier_speculation::{Sampler, Sampling, Token};
+use espalier_speculation::{Restriction, Sampler, Sampling, Token};
 
 use crate::engine::committed::CommittedState;
 use crate::error::SequenceError;
@@ -18,9 +18,9 @@ pub(super) struct Text {
 }
 
 impl Text {
-    pub(super) fn new(model: &DraftModel, sequence: SequenceSpec) -> Self {
+    pub(super) fn new(model: &DraftModel, sequence: SequenceSpec, restriction: Option<Box<dyn Restriction>>) -> Self {
         let (prompt, generated) = sequence.committed.split_at(sequence.prompt_len());
-        let sampler = Sampler::new(sequence.sampling, prompt, generated);
+        let sampler = Sampler::new(sequence.sampling, prompt, generated).restricted(restriction);
         Self { sampler, known: CommittedState::of(model), committed: sequence.committed }
     }
 

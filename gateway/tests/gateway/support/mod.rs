@@ -71,6 +71,7 @@ pub fn request(max_tokens: usize) -> GenerationRequest {
         generated: vec![],
         cut_to_context: false,
         rounds: false,
+        constraint: None,
     }
 }
 

@@ -59,6 +59,7 @@ fn request(prompt: generate_request::Prompt) -> pb::GenerateRequest {
         generated: vec![4, 5],
         cut_to_context: true,
         rounds: false,
+        constraint: Some(pb::Constraint { kind: Some(pb::constraint::Kind::Regex("[0-9]+".to_owned())) }),
     }
 }
 

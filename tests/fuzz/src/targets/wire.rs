@@ -78,6 +78,7 @@ pub(crate) fn sequence() -> pb::SequenceSpec {
         stop_tokens: vec![9],
         logprobs: Some(2),
         tenant: 3,
+        constraint: Some(pb::Constraint { kind: Some(pb::constraint::Kind::Regex("[0-9]+".to_owned())) }),
     }
 }
 

@@ -19,7 +19,9 @@ async fn a_model_that_is_lost_sends_its_sequences_elsewhere_and_says_why() {
     let engine = Engine::start(loaded, 4).unwrap();
     assert_eq!(engine.fault(), None);
     let (sender, mut replies) = mpsc::channel(REPLIES_MAX);
-    let mut sequence = engine.open(open(1, &text(5), 3), sender).unwrap();
+    let opening = open(1, &text(5), 3);
+    let slot = engine.admit(&opening.sequence.id).unwrap();
+    let mut sequence = engine.open(opening, slot, None, sender).unwrap();
     assert!(matches!(replies.recv().await.unwrap().unwrap(), VerifierEvent::Opened { .. }));
     sequence.submit(Submission::Credit(Credit { round: 0, tokens: 1, states_later: false })).unwrap();
     assert_eq!(replies.recv().await.unwrap().unwrap_err(), VerifierError::Stopped);
