@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -134,6 +135,32 @@ fn a_taken_port_is_told_with_who_has_it() {
     let told = Told::of(&models(), &given);
     let (level, says) = told.check(&format!("port {port}"));
     assert!(told.code == 1 && level == "fault" && says.contains("another program"), "{says}");
+}
+
+#[test]
+fn a_port_of_ours_is_told_with_what_serves_there() {
+    let ports = ["--port", "0", "--verifier-port", "0", "--drafter-port", "0"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_espalier"));
+    command.args(["serve", "--targets", "small", "--drafter", "small:2"]).args(ports);
+    let mut serving = command.env("ESPALIER_MODELS", models()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(serving.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<String> = lines.take_while(|line| line != "ready").collect();
+    for (role, option, words) in [
+        ("gateway", "--port", "an espalier gateway for small"),
+        ("verifier", "--verifier-port", "the verifier of `small`"),
+        ("drafter", "--drafter-port", "the drafter `small-2`"),
+    ] {
+        let port = said.iter().find(|line| line.starts_with(role)).unwrap().rsplit(':').next().unwrap();
+        let mut given = ANY_PORTS.map(str::to_owned);
+        let at = given.iter().position(|word| word == option).unwrap();
+        given[at + 1] = port.to_owned();
+        let given: Vec<&str> = given.iter().map(String::as_str).chain(["--quick", "--targets", "small"]).collect();
+        let told = Told::of(&models(), &given);
+        let (level, says) = told.check(&format!("port {port}"));
+        assert!(told.code == 0 && level == "warning" && says.contains(words), "{role}: {says}");
+    }
+    serving.kill().unwrap();
+    serving.wait().unwrap();
 }
 
 #[test]
