@@ -1,5 +1,6 @@
 //! `espalier generate`.
 
+use std::fs::read_to_string;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -83,9 +84,8 @@ pub(crate) struct ConstraintArgs {
 impl ConstraintArgs {
     /// The constraint, if there is one.
     fn read(&self) -> Result<Option<Constraint>, CliError> {
-        let file = |path: &PathBuf| {
-            std::fs::read_to_string(path).map_err(|source| CliError::Read { path: path.clone(), source })
-        };
+        let file =
+            |path: &PathBuf| read_to_string(path).map_err(|source| CliError::Read { path: path.clone(), source });
         let (kind, words) = match self {
             Self { json_schema: Some(path), .. } => (ConstraintKind::JsonSchema, file(path)?),
             Self { grammar: Some(path), .. } => (ConstraintKind::Grammar, file(path)?),

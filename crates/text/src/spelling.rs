@@ -12,7 +12,7 @@ impl Tokenizer {
     /// # Errors
     /// A decoder that does not put texts together from bytes of tokens.
     pub fn spellings(&self) -> Result<Vec<Vec<u8>>> {
-        let alphabet = self.parts().tokenizer(|json| Alphabet::of(json))?.ok_or(TextError::Spelling)?;
+        let alphabet = self.parts().tokenizer(Alphabet::of)?.ok_or(TextError::Spelling)?;
         let mut spellings = vec![Vec::new(); self.vocab_size()];
         for (text, token) in self.vocabulary() {
             if let Some(spelling) = spellings.get_mut(token as usize).filter(|_| self.is_visible(token)) {
