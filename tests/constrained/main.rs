@@ -92,7 +92,7 @@ impl Run<'_> {
     /// A text, in all three ways; what is wrong with it.
     async fn ask(&self, case: &Case, number: usize, tally: &mut Tally) -> Option<String> {
         let (prompt, _) = &self.prompts[number % self.prompts.len()];
-        let sampling: Sampling = if number % 2 == 0 { sampling(0.0, 0) } else { sampling(0.8, number as u64) };
+        let sampling: Sampling = if number.is_multiple_of(2) { sampling(0.0, 0) } else { sampling(0.8, number as u64) };
         let asked = GenerationRequest {
             policy: self.args.policy.clone(),
             ..request(&self.args.target, prompt, TOKENS_MAX, sampling)

@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 
 use crate::error::ConstraintError;
 
-/// Brackets of a grammar that may stand within each other. The parser's stack grows by them.
-const NESTING_MAX: usize = 200;
-
 /// The stack that compiling is given: rules of a grammar that lead to each other grow it, and the longest constraint has
 /// thousands of them.
 const STACK_BYTES: usize = 512 << 20;
@@ -70,7 +67,6 @@ fn grammar(constraint: &Constraint) -> Result<TopLevelGrammar, ConstraintError> 
     match constraint.kind() {
         ConstraintKind::JsonSchema => Ok(TopLevelGrammar::from_json_schema(schema(words)?)),
         ConstraintKind::Regex => Ok(TopLevelGrammar::from_regex(words)),
-        ConstraintKind::Grammar if nesting(words) > NESTING_MAX => Err(ConstraintError::Nested { limit: NESTING_MAX }),
         ConstraintKind::Grammar => Ok(TopLevelGrammar::from_lark(words.to_owned())),
     }
 }
@@ -86,20 +82,6 @@ fn schema(words: &str) -> Result<Value, ConstraintError> {
     };
     fields.entry("x-guidance").or_insert_with(json_style);
     Ok(Value::Object(fields))
-}
-
-/// How many brackets stand within each other. Those in texts are counted too: it takes many to be refused for them.
-fn nesting(words: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    for character in words.chars() {
-        match character {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest
 }
 
 /// Tokens must be taken back for trees to be followed along all their paths.

@@ -21,12 +21,6 @@ pub enum ConstraintError {
         /// Where and why.
         fault: String,
     },
-    /// More brackets stand within each other than can be read.
-    #[error("grammar has more than {limit} brackets within each other")]
-    Nested {
-        /// So many may be.
-        limit: usize,
-    },
     /// It uses what cannot be taken back, as drafting has to.
     #[error("grammar uses `stop`, `lazy` or `max_tokens`, which are not supported")]
     NotReversible,

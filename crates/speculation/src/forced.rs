@@ -75,7 +75,9 @@ mod tests {
     /// Parent, token and probability of each node.
     fn tree(nodes: &[(usize, Token, f64)]) -> Tree {
         let mut tree = Tree::new();
-        nodes.iter().for_each(|&(parent, token, prob)| drop(tree.push(parent, token, prob).unwrap()));
+        for &(parent, token, prob) in nodes {
+            tree.push(parent, token, prob).unwrap();
+        }
         tree
     }
 

@@ -11,7 +11,7 @@ use espalier_model::{BestOf, DraftModel, KvCache, Logits, Predictor, Row};
 use espalier_proto::{HiddenStates, Outcome, SequenceSpec, Tap};
 use espalier_round::{Growth, Proposed};
 use espalier_speculation::{
-    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, Restriction, RoundStart, Side, Token,
+    Acceptance, Candidates, DRAFT_TOKENS_MAX, Drawing, Grower, Limits, Restriction, RoundStart, Side, Token, Tree,
     hang_forced,
 };
 
@@ -317,23 +317,30 @@ impl Drafting {
         self.costs.lock().observe_levels(&mut self.times.levels);
         let mut proposal = self.grower.finish();
         self.grown = proposal.tree.len();
-        let growth = self.trees.then(|| Growth {
-            drafted: self.grower.drafted(),
-            sent: proposal.drafted_ids.clone(),
-            levels: std::mem::take(&mut self.times.each),
-        });
+        if self.drawing.is_none() && self.text.sampler.is_restricted() {
+            let Limits { max_nodes, max_depth } = self.limits;
+            let sampler = &mut self.text.sampler;
+            hang_forced(&mut proposal.tree, max_nodes, max_depth, |path, most| sampler.forced(path, most));
+        }
+        let growth = self.trees.then(|| self.growth(&proposal.tree, &proposal.drafted_ids));
         let tree = match self.drawing.take() {
-            None if self.text.sampler.is_restricted() => {
-                let Limits { max_nodes, max_depth } = self.limits;
-                let sampler = &mut self.text.sampler;
-                hang_forced(&mut proposal.tree, max_nodes, max_depth, |path, most| sampler.forced(path, most));
-                proposal.tree.into()
-            }
             None => proposal.tree.into(),
             Some(drawing) => drawing.finish(proposal.tree, &proposal.drafted_ids)?.into(),
         };
         self.rows.sent(proposal.drafted_ids);
         Ok(Proposed::Tree { tree, drafted: proposal.drafted, growth: growth.map(Box::new) })
+    }
+
+    /// How a tree was grown whose first nodes are these of the draft; the others hang behind them.
+    fn growth(&mut self, tree: &Tree, drafted_ids: &[usize]) -> Growth {
+        let (mut drafted, mut sent) = (self.grower.drafted(), drafted_ids.to_vec());
+        for node in tree.nodes().iter().skip(drafted_ids.len()) {
+            let parent = node.parent.checked_sub(1).map_or(Some(0), |parent| sent.get(parent).copied());
+            // One that was drafted, and pruned, stands there twice, or there is no room: then the rest is not told.
+            let Some(Ok(id)) = parent.map(|parent| drafted.push(parent, node.token, node.prob)) else { break };
+            sent.push(id);
+        }
+        Growth { drafted, sent, levels: std::mem::take(&mut self.times.each) }
     }
 
     /// Commits the outcome of a round that nothing was drafted for.
