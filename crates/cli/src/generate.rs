@@ -1,6 +1,5 @@
 //! `espalier generate`.
 
-use std::fs::read_to_string;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
