@@ -15,7 +15,7 @@ use espalier_model::{
 use espalier_proto::{HiddenStates, Outcome, SequenceId, SequenceSpec};
 use espalier_round::Proposed;
 use espalier_service_kit::Workplace;
-use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Token, parse_policy};
+use espalier_speculation::{CostModel, Grower, Limits, PassLoad, Restriction, Token, parse_policy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -153,9 +153,24 @@ impl Bench {
         committed: &[Token],
         predictor: Option<Arc<Predictor>>,
     ) -> Box<Drafting> {
+        Box::new(Drafting::new(&self.model, self.setup(policy, committed, predictor)))
+    }
+
+    /// A sequence whose text is held to something.
+    pub(crate) fn sequence_held(
+        &self,
+        policy: &str,
+        committed: &[Token],
+        restriction: Box<dyn Restriction>,
+    ) -> Box<Drafting> {
+        let setup = Setup { restriction: Some(restriction), ..self.setup(policy, committed, None) };
+        Box::new(Drafting::new(&self.model, setup))
+    }
+
+    fn setup(&self, policy: &str, committed: &[Token], predictor: Option<Arc<Predictor>>) -> Setup {
         let decoder = self.model.decoder();
         let sequence = SequenceSpec::new(SequenceId::from(1), committed.to_vec(), 64);
-        let setup = Setup {
+        Setup {
             cache: self.memory.open(&self.model, &sequence).unwrap(),
             sequence,
             restriction: None,
@@ -166,8 +181,7 @@ impl Bench {
             costs: SharedCosts::new(CostModel::default()),
             vocab: decoder.config().vocab,
             trees: false,
-        };
-        Box::new(Drafting::new(&self.model, setup))
+        }
     }
 
     pub(crate) async fn grow(&self, mut drafting: Box<Drafting>) -> (Box<Drafting>, Proposed) {

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use espalier_model::{DraftKind, DraftModel, LoadOptions};
 use espalier_proto::{HiddenStates, Outcome, SequenceId, SequenceSpec};
+use espalier_round::Proposed;
 use espalier_service_kit::{Bytes, MemoryBudget};
-use espalier_speculation::Token;
+use espalier_speculation::{Restriction, RestrictionFault, Token};
 use futures::future::join_all;
 
-use super::testing::{Bench, edd, edd_beside, outcome, sorted, states, target, text};
+use super::testing::{Bench, edd, edd_beside, independent, outcome, sorted, states, target, text};
 use super::{Exits, Memory};
 use crate::config::Config;
 
@@ -201,4 +202,73 @@ fn a_drafter_that_is_cut_answers_after_its_last_layer_alone_unless_told_otherwis
     assert!(exits(&model, Some(4), Some("0.5,0.5")).unwrap().are_several());
     let refusal = exits(&edd(), None, Some("0.5")).unwrap_err().to_string();
     assert_eq!(refusal, "1 thresholds were given for 1 exits, which take 0");
+}
+
+/// Holds two of four tokens of a text, and may tell which must follow or let the model find out.
+#[derive(Debug)]
+struct Two {
+    length: usize,
+    tells: bool,
+}
+
+impl Two {
+    fn at(&self, path: &[Token]) -> Option<Token> {
+        let place = self.length + path.len();
+        (place % 4 < 2).then_some((place * 7 % 400 + 3) as Token)
+    }
+}
+
+impl Restriction for Two {
+    fn restrict(&mut self, path: &[Token], logits: &mut [f32]) -> Result<(), RestrictionFault> {
+        if let Some(only) = self.at(path) {
+            let others = (0..).zip(logits).filter(|(token, _)| *token != only);
+            others.for_each(|(_, logit)| *logit = f32::NEG_INFINITY);
+        }
+        Ok(())
+    }
+
+    fn allows(&mut self, path: &[Token], token: Token) -> bool {
+        self.at(path).is_none_or(|only| only == token)
+    }
+
+    fn forced(&mut self, path: &[Token], most: usize) -> Vec<Token> {
+        self.at(path).filter(|_| self.tells && most > 0).into_iter().collect()
+    }
+
+    fn push(&mut self, generated: &[Token]) {
+        self.length += generated.len();
+    }
+}
+
+#[tokio::test]
+async fn what_must_follow_is_drafted_without_the_model_and_changes_nothing_of_what_it_says() {
+    for policy in ["constant,k=16", "vanilla-tree,width=2,depth=5", "eagle2,total=12,depth=6,k=3"] {
+        for model in [independent(), edd(), edd_beside(), sorted(&[1, 2, 4]), sorted(&[4])] {
+            let bench = Bench::new(model, None);
+            for length in 30..34 {
+                let text = text(length + 1);
+                let drafted = async |tells| {
+                    let held = Box::new(Two { length: 0, tells });
+                    let mut drafting = bench.sequence_held(policy, &text[..length], held);
+                    drafting.commit_plain(&outcome(&text, length, states(&text[..length], 0))).unwrap();
+                    let (mut drafting, first) = bench.grow(drafting).await;
+                    // It goes on from what was run, and from what was not.
+                    let path = first.tree().unwrap().tree().path(3);
+                    let tokens = path.iter().filter_map(|&node| Some(first.tree()?.tree().node(node)?.token));
+                    let longer: Vec<Token> = text.iter().copied().chain(tokens).chain([9]).collect();
+                    let known = states(&longer[..longer.len() - 1], length);
+                    let accepted = Outcome { path, ..outcome(&longer, text.len(), known) };
+                    drafting.commit(&accepted, None).unwrap();
+                    (first, bench.grow(drafting).await.1)
+                };
+                let (told, found) = (drafted(true).await, drafted(false).await);
+                let nodes = |proposed: &Proposed| proposed.tree().unwrap().tree().nodes().to_vec();
+                for (told, found) in [(&told.0, &found.0), (&told.1, &found.1)] {
+                    assert!(nodes(found).len() >= 3, "{policy}");
+                    // What hangs behind the tree comes after it.
+                    assert_eq!(nodes(told)[..nodes(found).len()], nodes(found), "{policy}");
+                }
+            }
+        }
+    }
 }
