@@ -84,9 +84,10 @@ pub(crate) fn read_trace(wire: pb::RoundTrace) -> Result<RoundTrace, WireError> 
     check_length("round.nodes", wire.nodes.len(), MAX_TREE_NODES)?;
     check_length("round.levels_ms", wire.levels_ms.len(), MAX_TREE_NODES)?;
     check_length("round.drafter", wire.drafter.len(), MODEL_NAME_BYTES_MAX)?;
+    let nodes = wire.nodes.into_iter().enumerate();
     let levels = wire.levels_ms.into_iter().map(|ms| read_millis("round.levels_ms", ms));
     Ok(RoundTrace {
-        nodes: wire.nodes.into_iter().enumerate().map(read_node).collect::<Result<_, _>>()?,
+        nodes: nodes.map(|(before, node)| read_node(before, node)).collect::<Result<_, _>>()?,
         levels: levels.collect::<Result<_, _>>()?,
         draft: read_millis("round.draft_ms", wire.draft_ms)?,
         verify: read_millis("round.verify_ms", wire.verify_ms)?,
@@ -98,7 +99,7 @@ pub(crate) fn read_trace(wire: pb::RoundTrace) -> Result<RoundTrace, WireError> 
 }
 
 /// Reads a node that so many come before.
-fn read_node((before, wire): (usize, pb::TraceNode)) -> Result<TraceNode, WireError> {
+fn read_node(before: usize, wire: pb::TraceNode) -> Result<TraceNode, WireError> {
     check_length("round.nodes.parent", wire.parent as usize, before)?;
     if !(0.0..=1.0).contains(&wire.prob) {
         return Err(TreeFault::Probability { node: before + 1, prob: wire.prob }.into());

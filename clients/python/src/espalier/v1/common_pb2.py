@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x65spalier/v1/common.proto\x12\x0b\x65spalier.v1\"\xc6\x01\n\x0cSequenceSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tcommitted\x18\x02 \x03(\r\x12\x11\n\tgenerated\x18\x03 \x01(\r\x12\'\n\x08sampling\x18\x04 \x01(\x0b\x32\x15.espalier.v1.Sampling\x12\x12\n\nmax_tokens\x18\x05 \x01(\r\x12\x13\n\x0bstop_tokens\x18\x06 \x03(\r\x12\x15\n\x08logprobs\x18\x07 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06tenant\x18\x08 \x01(\x04\x42\x0b\n\t_logprobs\"\xfd\x02\n\x08Sampling\x12\x13\n\x0btemperature\x18\x01 \x01(\x01\x12\r\n\x05top_k\x18\x02 \x01(\r\x12\x12\n\x05top_p\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\r\n\x05min_p\x18\x05 \x01(\x01\x12\x1f\n\x12repetition_penalty\x18\x06 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x01\x12\x19\n\x11\x66requency_penalty\x18\x08 \x01(\x01\x12\x38\n\nlogit_bias\x18\t \x03(\x0b\x32$.espalier.v1.Sampling.LogitBiasEntry\x12+\n\nacceptance\x18\n \x01(\x0e\x32\x17.espalier.v1.Acceptance\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_top_pB\x07\n\x05_seedB\x15\n\x13_repetition_penalty\"@\n\x08Logprobs\x12\x0e\n\x06\x63hosen\x18\x01 \x01(\x01\x12$\n\x03top\x18\x02 \x03(\x0b\x32\x17.espalier.v1.TopLogprob\")\n\nTopLogprob\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\"/\n\nVocabulary\x12\x0c\n\x04size\x18\x01 \x01(\r\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\t*Z\n\nAcceptance\x12\x1a\n\x16\x41\x43\x43\x45PTANCE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41\x43\x43\x45PTANCE_COUPLED\x10\x01\x12\x18\n\x14\x41\x43\x43\x45PTANCE_REJECTION\x10\x02*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x65spalier/v1/common.proto\x12\x0b\x65spalier.v1\"\xf3\x01\n\x0cSequenceSpec\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tcommitted\x18\x02 \x03(\r\x12\x11\n\tgenerated\x18\x03 \x01(\r\x12\'\n\x08sampling\x18\x04 \x01(\x0b\x32\x15.espalier.v1.Sampling\x12\x12\n\nmax_tokens\x18\x05 \x01(\r\x12\x13\n\x0bstop_tokens\x18\x06 \x03(\r\x12\x15\n\x08logprobs\x18\x07 \x01(\rH\x00\x88\x01\x01\x12\x0e\n\x06tenant\x18\x08 \x01(\x04\x12+\n\nconstraint\x18\t \x01(\x0b\x32\x17.espalier.v1.ConstraintB\x0b\n\t_logprobs\"O\n\nConstraint\x12\x15\n\x0bjson_schema\x18\x01 \x01(\tH\x00\x12\x0f\n\x05regex\x18\x02 \x01(\tH\x00\x12\x11\n\x07grammar\x18\x03 \x01(\tH\x00\x42\x06\n\x04kind\"\xfd\x02\n\x08Sampling\x12\x13\n\x0btemperature\x18\x01 \x01(\x01\x12\r\n\x05top_k\x18\x02 \x01(\r\x12\x12\n\x05top_p\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04seed\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12\r\n\x05min_p\x18\x05 \x01(\x01\x12\x1f\n\x12repetition_penalty\x18\x06 \x01(\x01H\x02\x88\x01\x01\x12\x18\n\x10presence_penalty\x18\x07 \x01(\x01\x12\x19\n\x11\x66requency_penalty\x18\x08 \x01(\x01\x12\x38\n\nlogit_bias\x18\t \x03(\x0b\x32$.espalier.v1.Sampling.LogitBiasEntry\x12+\n\nacceptance\x18\n \x01(\x0e\x32\x17.espalier.v1.Acceptance\x1a\x30\n\x0eLogitBiasEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x42\x08\n\x06_top_pB\x07\n\x05_seedB\x15\n\x13_repetition_penalty\"@\n\x08Logprobs\x12\x0e\n\x06\x63hosen\x18\x01 \x01(\x01\x12$\n\x03top\x18\x02 \x03(\x0b\x32\x17.espalier.v1.TopLogprob\")\n\nTopLogprob\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0f\n\x07logprob\x18\x02 \x01(\x01\"/\n\nVocabulary\x12\x0c\n\x04size\x18\x01 \x01(\r\x12\x13\n\x0b\x66ingerprint\x18\x02 \x01(\t*Z\n\nAcceptance\x12\x1a\n\x16\x41\x43\x43\x45PTANCE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41\x43\x43\x45PTANCE_COUPLED\x10\x01\x12\x18\n\x14\x41\x43\x43\x45PTANCE_REJECTION\x10\x02*_\n\x0c\x46inishReason\x12\x1d\n\x19\x46INISH_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12\x46INISH_REASON_STOP\x10\x01\x12\x18\n\x14\x46INISH_REASON_LENGTH\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,20 +33,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SAMPLING_LOGITBIASENTRY']._loaded_options = None
   _globals['_SAMPLING_LOGITBIASENTRY']._serialized_options = b'8\001'
-  _globals['_ACCEPTANCE']._serialized_start=784
-  _globals['_ACCEPTANCE']._serialized_end=874
-  _globals['_FINISHREASON']._serialized_start=876
-  _globals['_FINISHREASON']._serialized_end=971
+  _globals['_ACCEPTANCE']._serialized_start=910
+  _globals['_ACCEPTANCE']._serialized_end=1000
+  _globals['_FINISHREASON']._serialized_start=1002
+  _globals['_FINISHREASON']._serialized_end=1097
   _globals['_SEQUENCESPEC']._serialized_start=42
-  _globals['_SEQUENCESPEC']._serialized_end=240
-  _globals['_SAMPLING']._serialized_start=243
-  _globals['_SAMPLING']._serialized_end=624
-  _globals['_SAMPLING_LOGITBIASENTRY']._serialized_start=534
-  _globals['_SAMPLING_LOGITBIASENTRY']._serialized_end=582
-  _globals['_LOGPROBS']._serialized_start=626
-  _globals['_LOGPROBS']._serialized_end=690
-  _globals['_TOPLOGPROB']._serialized_start=692
-  _globals['_TOPLOGPROB']._serialized_end=733
-  _globals['_VOCABULARY']._serialized_start=735
-  _globals['_VOCABULARY']._serialized_end=782
+  _globals['_SEQUENCESPEC']._serialized_end=285
+  _globals['_CONSTRAINT']._serialized_start=287
+  _globals['_CONSTRAINT']._serialized_end=366
+  _globals['_SAMPLING']._serialized_start=369
+  _globals['_SAMPLING']._serialized_end=750
+  _globals['_SAMPLING_LOGITBIASENTRY']._serialized_start=660
+  _globals['_SAMPLING_LOGITBIASENTRY']._serialized_end=708
+  _globals['_LOGPROBS']._serialized_start=752
+  _globals['_LOGPROBS']._serialized_end=816
+  _globals['_TOPLOGPROB']._serialized_start=818
+  _globals['_TOPLOGPROB']._serialized_end=859
+  _globals['_VOCABULARY']._serialized_start=861
+  _globals['_VOCABULARY']._serialized_end=908
 # @@protoc_insertion_point(module_scope)

@@ -26,7 +26,7 @@ FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
 
 class SequenceSpec(_message.Message):
-    __slots__ = ("id", "committed", "generated", "sampling", "max_tokens", "stop_tokens", "logprobs", "tenant")
+    __slots__ = ("id", "committed", "generated", "sampling", "max_tokens", "stop_tokens", "logprobs", "tenant", "constraint")
     ID_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     GENERATED_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class SequenceSpec(_message.Message):
     STOP_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
     id: str
     committed: _containers.RepeatedScalarFieldContainer[int]
     generated: int
@@ -43,7 +44,18 @@ class SequenceSpec(_message.Message):
     stop_tokens: _containers.RepeatedScalarFieldContainer[int]
     logprobs: int
     tenant: int
-    def __init__(self, id: _Optional[str] = ..., committed: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., max_tokens: _Optional[int] = ..., stop_tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[int] = ..., tenant: _Optional[int] = ...) -> None: ...
+    constraint: Constraint
+    def __init__(self, id: _Optional[str] = ..., committed: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., max_tokens: _Optional[int] = ..., stop_tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[int] = ..., tenant: _Optional[int] = ..., constraint: _Optional[_Union[Constraint, _Mapping]] = ...) -> None: ...
+
+class Constraint(_message.Message):
+    __slots__ = ("json_schema", "regex", "grammar")
+    JSON_SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    REGEX_FIELD_NUMBER: _ClassVar[int]
+    GRAMMAR_FIELD_NUMBER: _ClassVar[int]
+    json_schema: str
+    regex: str
+    grammar: str
+    def __init__(self, json_schema: _Optional[str] = ..., regex: _Optional[str] = ..., grammar: _Optional[str] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ("temperature", "top_k", "top_p", "seed", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "acceptance")

@@ -1,6 +1,7 @@
 from espalier.v1 import common_pb2 as _common_pb2
 from espalier.v1 import status_pb2 as _status_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -8,8 +9,19 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class NodeFate(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_FATE_UNSPECIFIED: _ClassVar[NodeFate]
+    NODE_FATE_PRUNED: _ClassVar[NodeFate]
+    NODE_FATE_REJECTED: _ClassVar[NodeFate]
+    NODE_FATE_ACCEPTED: _ClassVar[NodeFate]
+NODE_FATE_UNSPECIFIED: NodeFate
+NODE_FATE_PRUNED: NodeFate
+NODE_FATE_REJECTED: NodeFate
+NODE_FATE_ACCEPTED: NodeFate
+
 class GenerateRequest(_message.Message):
-    __slots__ = ("target", "text", "conversation", "token_ids", "max_tokens", "sampling", "stop_tokens", "policy", "drafter", "no_speculation", "stop_strings", "logprobs", "generated", "cut_to_context")
+    __slots__ = ("target", "text", "conversation", "token_ids", "max_tokens", "sampling", "stop_tokens", "policy", "drafter", "no_speculation", "stop_strings", "logprobs", "generated", "cut_to_context", "rounds", "constraint")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +36,8 @@ class GenerateRequest(_message.Message):
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     GENERATED_FIELD_NUMBER: _ClassVar[int]
     CUT_TO_CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
     target: str
     text: str
     conversation: Conversation
@@ -38,7 +52,9 @@ class GenerateRequest(_message.Message):
     logprobs: int
     generated: _containers.RepeatedScalarFieldContainer[int]
     cut_to_context: bool
-    def __init__(self, target: _Optional[str] = ..., text: _Optional[str] = ..., conversation: _Optional[_Union[Conversation, _Mapping]] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., max_tokens: _Optional[int] = ..., sampling: _Optional[_Union[_common_pb2.Sampling, _Mapping]] = ..., stop_tokens: _Optional[_Iterable[int]] = ..., policy: _Optional[str] = ..., drafter: _Optional[str] = ..., no_speculation: bool = ..., stop_strings: _Optional[_Iterable[str]] = ..., logprobs: _Optional[int] = ..., generated: _Optional[_Iterable[int]] = ..., cut_to_context: bool = ...) -> None: ...
+    rounds: bool
+    constraint: _common_pb2.Constraint
+    def __init__(self, target: _Optional[str] = ..., text: _Optional[str] = ..., conversation: _Optional[_Union[Conversation, _Mapping]] = ..., token_ids: _Optional[_Union[TokenIds, _Mapping]] = ..., max_tokens: _Optional[int] = ..., sampling: _Optional[_Union[_common_pb2.Sampling, _Mapping]] = ..., stop_tokens: _Optional[_Iterable[int]] = ..., policy: _Optional[str] = ..., drafter: _Optional[str] = ..., no_speculation: bool = ..., stop_strings: _Optional[_Iterable[str]] = ..., logprobs: _Optional[int] = ..., generated: _Optional[_Iterable[int]] = ..., cut_to_context: bool = ..., rounds: bool = ..., constraint: _Optional[_Union[_common_pb2.Constraint, _Mapping]] = ...) -> None: ...
 
 class Conversation(_message.Message):
     __slots__ = ("messages",)
@@ -81,10 +97,46 @@ class Begun(_message.Message):
     def __init__(self, id: _Optional[str] = ..., seed: _Optional[int] = ..., prompt_tokens: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("tokens",)
+    __slots__ = ("tokens", "round")
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
     tokens: _containers.RepeatedCompositeFieldContainer[GeneratedToken]
-    def __init__(self, tokens: _Optional[_Iterable[_Union[GeneratedToken, _Mapping]]] = ...) -> None: ...
+    round: RoundTrace
+    def __init__(self, tokens: _Optional[_Iterable[_Union[GeneratedToken, _Mapping]]] = ..., round: _Optional[_Union[RoundTrace, _Mapping]] = ...) -> None: ...
+
+class RoundTrace(_message.Message):
+    __slots__ = ("nodes", "levels_ms", "draft_ms", "verify_ms", "wait_ms", "at_ms", "drafter", "tokens")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_MS_FIELD_NUMBER: _ClassVar[int]
+    DRAFT_MS_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_MS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DRAFTER_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[TraceNode]
+    levels_ms: _containers.RepeatedScalarFieldContainer[float]
+    draft_ms: float
+    verify_ms: float
+    wait_ms: float
+    at_ms: float
+    drafter: str
+    tokens: int
+    def __init__(self, nodes: _Optional[_Iterable[_Union[TraceNode, _Mapping]]] = ..., levels_ms: _Optional[_Iterable[float]] = ..., draft_ms: _Optional[float] = ..., verify_ms: _Optional[float] = ..., wait_ms: _Optional[float] = ..., at_ms: _Optional[float] = ..., drafter: _Optional[str] = ..., tokens: _Optional[int] = ...) -> None: ...
+
+class TraceNode(_message.Message):
+    __slots__ = ("id", "text", "parent", "prob", "fate")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    PROB_FIELD_NUMBER: _ClassVar[int]
+    FATE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    text: str
+    parent: int
+    prob: float
+    fate: NodeFate
+    def __init__(self, id: _Optional[int] = ..., text: _Optional[str] = ..., parent: _Optional[int] = ..., prob: _Optional[float] = ..., fate: _Optional[_Union[NodeFate, str]] = ...) -> None: ...
 
 class GeneratedToken(_message.Message):
     __slots__ = ("id", "text", "drafted", "logprob", "alternatives")
