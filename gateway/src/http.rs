@@ -48,6 +48,7 @@ pub(crate) fn routes(http: Http) -> Router {
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
         .route("/v1/{*path}", any(nothing))
+        .method_not_allowed_fallback(not_allowed)
         .route("/healthz", get(|| async { "the gateway is at work\n" }))
         .route("/readyz", get(ready))
         .with_state(http)
@@ -76,6 +77,10 @@ async fn model(State(http): State<Http>, Path(name): Path<String>, headers: Head
 
 async fn nothing(request: Request<Body>) -> Refused {
     ErrorReply::no_route(request.method(), request.uri().path()).into()
+}
+
+async fn not_allowed(request: Request<Body>) -> Refused {
+    ErrorReply::no_method(request.method(), request.uri().path()).into()
 }
 
 /// Whether there is a target to ask.

@@ -155,6 +155,11 @@ impl ErrorReply {
         Self::new(404, format_args!("there is no `{method} {path}`"), INVALID, Some("not_found"))
     }
 
+    /// What is under an address is not called so.
+    pub fn no_method(method: impl Display, path: &str) -> Self {
+        Self::new(405, format_args!("`{path}` is not called by {method}"), INVALID, Some("method_not_allowed"))
+    }
+
     /// The body is longer than any request may be.
     pub fn too_long(limit: usize) -> Self {
         Self::new(413, format_args!("the body has more than {limit} bytes, the limit"), INVALID, Some("too_long"))

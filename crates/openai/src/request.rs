@@ -1,7 +1,7 @@
 //! What a request asks for.
 
-use espalier_proto::pb;
 use espalier_proto::pb::generate_request::Prompt;
+use espalier_proto::{is_client_name, pb};
 use serde::Deserialize;
 
 use crate::error::RequestError;
@@ -34,6 +34,9 @@ const USUAL: [(&str, &str); 11] = [
     ("echo", "false"),
     ("best_of", "1"),
 ];
+
+/// What a client may be called.
+const CLIENT_NAME: &str = "a name of 1 to 64 printable ASCII characters";
 
 /// Which of the two calls it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,8 +214,19 @@ fn take_stream_options(fields: &mut Fields) -> Result<bool, RequestError> {
 
 /// Takes on whose behalf it is sent: newer clients name it otherwise.
 fn take_user(fields: &mut Fields) -> Result<Option<String>, RequestError> {
-    let (user, identifier) = (fields.take("user")?, fields.take("safety_identifier")?);
+    let (user, identifier) = (take_name(fields, "user")?, take_name(fields, "safety_identifier")?);
     Ok(identifier.or(user))
+}
+
+fn take_name(fields: &mut Fields, name: &str) -> Result<Option<String>, RequestError> {
+    let found: Option<String> = fields.take(name)?;
+    match found {
+        Some(found) if !is_client_name(&found) => {
+            let field = fields.named(name);
+            Err(RequestError::Unsupported { field, found: format!("{found:?}"), supported: CLIENT_NAME })
+        }
+        found => Ok(found),
+    }
 }
 
 #[cfg(test)]
@@ -337,6 +351,8 @@ mod tests {
             (json!({"espalier": {"polcy": "none"}}), "espalier.polcy"),
             (json!({"espalier": {"acceptance": "never"}}), "espalier.acceptance"),
             (json!({"frobnicate": true}), "frobnicate"),
+            (json!({"user": "Ödön"}), "user"),
+            (json!({"safety_identifier": ""}), "safety_identifier"),
             (json!({"store": true}), "store"),
             (json!({"messages": [{"role": "user"}]}), "messages[0].content"),
             (

@@ -177,6 +177,8 @@ async fn what_is_wrong_is_refused_by_name() {
     }
     let lost = send(gateway, Method::GET, "/v1/embeddings", String::new()).await;
     assert_eq!((lost.status.as_u16(), lost.json()["error"]["code"].as_str()), (404, Some("not_found")));
+    let lost = send(gateway, Method::GET, "/v1/completions", String::new()).await;
+    assert_eq!((lost.status.as_u16(), lost.json()["error"]["code"].as_str()), (405, Some("method_not_allowed")));
     system.stop().await.unwrap();
 }
 
