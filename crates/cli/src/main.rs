@@ -19,7 +19,6 @@ mod plan;
 mod probe;
 mod pull;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod reference;
 mod serve;
 mod top;

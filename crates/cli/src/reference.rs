@@ -3,6 +3,7 @@
 //! `ESPALIER_BLESS=1 cargo test -p espalier reference` writes them.
 
 use std::fmt::Write;
+use std::io;
 use std::path::Path;
 
 use clap::builder::{PossibleValue, StyledStr};
@@ -37,15 +38,11 @@ fn cell(text: &str) -> String {
 
 /// Text of a page, in lines of at most 120 characters.
 fn wrapped(text: &str) -> String {
-    let mut lines = vec![String::new()];
+    let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let line = lines.last_mut().unwrap();
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= 120 {
-            let _ = write!(line, " {word}");
-        } else {
-            lines.push(word.to_owned());
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= 120 => line.extend([" ", word]),
+            _ => lines.push(word.to_owned()),
         }
     }
     lines.join("\n")
@@ -130,18 +127,19 @@ fn page(mut command: Command, before: &str) -> String {
 }
 
 #[test]
-fn the_pages_are_those_of_the_definitions() {
+fn the_pages_are_those_of_the_definitions() -> io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     for (command, before) in programs() {
         let file = folder.join(format!("{}.md", command.get_name()));
         let expected = page(command, before);
         if std::env::var_os(BLESS).is_some() {
-            std::fs::write(&file, &expected).unwrap();
+            std::fs::write(&file, &expected)?;
         }
         let found = std::fs::read_to_string(&file).unwrap_or_default();
         let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
         assert!(found == expected, "{}: {differs:?}; {BLESS}=1 writes it anew", file.display());
     }
+    Ok(())
 }
 
 #[test]
