@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::round::{Fate, Node, Token};
 
-    pub(crate) fn trace() -> Trace {
+    fn trace() -> Trace {
         let node = |parent, text: &str, prob, fate| Node { id: 7, text: text.to_owned(), parent, prob, fate };
         let token = |text: &str, drafted| Token { id: 7, text: text.to_owned(), drafted };
         let round = Round {

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Request};
 use axum::response::Response;
 use espalier_openai::{Asked, ErrorReply, Kind, Names};
 use espalier_proto::pb::generation_server::Generation;
-use espalier_proto::{CLIENT_NAME_KEY, Fault, Party, is_client_name, pb};
+use espalier_proto::{CLIENT_NAME_KEY, Fault, Party, pb};
 use espalier_service_kit::CallerAddress;
 use tonic::metadata::MetadataMap;
 
@@ -92,8 +92,8 @@ fn metadata(headers: &HeaderMap, user: Option<&str>) -> MetadataMap {
             known.insert(name, value.clone());
         }
     }
-    let user = user.filter(|user| is_client_name(user)).and_then(|user| user.parse().ok());
-    if let Some(user) = user {
+    // It was read as the name of a client.
+    if let Some(user) = user.and_then(|user| user.parse().ok()) {
         known.entry(CLIENT_NAME_KEY).or_insert(user);
     }
     MetadataMap::from_headers(known)
