@@ -103,8 +103,8 @@ impl Decoder {
         if silent && whole < layers {
             pass.keys_and_values(whole, Keys::OfTokens, &placed)?;
         }
-        let wanting = if silent { wanting(&mut *pass, segments, &placed)? } else { placed };
         if answers > 0 {
+            let wanting = if silent { wanting(&mut *pass, segments, &placed)? } else { placed };
             (whole..layers).try_for_each(|index| pass.layer(index, &wanting))?;
             pass.answer(&all_answers(segments, asked.best))?;
         }

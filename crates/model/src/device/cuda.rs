@@ -2,6 +2,8 @@
 
 #[cfg(feature = "cuda")]
 mod asked {
+    use std::time::{Duration, Instant};
+
     use candle_core::cuda_backend::cudarc::driver::{result, sys};
     use candle_core::{CudaDevice, Device};
 
@@ -14,7 +16,12 @@ mod asked {
     /// Opens a GPU, by its number.
     pub(crate) fn open(number: usize) -> Result<Device> {
         check(number, machine(number)?)?;
-        Ok(Device::new_cuda(number)?)
+        // One stream whoever asks: candle's default has one for each thread, and what loads weights or moves keys and values
+        // is another thread than what runs passes.
+        let device = Device::new_cuda_with_stream(number)?;
+        // SAFETY: all that is done on the device is done on that one stream, in its order.
+        unsafe { device.as_cuda_device()?.disable_event_tracking() };
+        Ok(device)
     }
 
     /// Bytes that are free on a GPU.
@@ -22,6 +29,20 @@ mod asked {
         let stream = device.cuda_stream();
         let (free, _) = stream.context().mem_get_info().map_err(candle_core::Error::wrap)?;
         Ok(free)
+    }
+
+    /// Copies so many bytes on a GPU so often, and tells in how much time, once it has done so before.
+    pub(crate) fn copy(device: &CudaDevice, bytes: usize, times: usize) -> Result<Duration> {
+        let stream = device.cuda_stream();
+        let allocate = || stream.alloc_zeros::<u8>(bytes).map_err(candle_core::Error::wrap);
+        let (from, mut to) = (allocate()?, allocate()?);
+        let mut copy = || stream.memcpy_dtod(&from, &mut to).map_err(candle_core::Error::wrap);
+        copy()?;
+        stream.synchronize().map_err(candle_core::Error::wrap)?;
+        let begun = Instant::now();
+        (0..times).try_for_each(|_| copy())?;
+        stream.synchronize().map_err(candle_core::Error::wrap)?;
+        Ok(begun.elapsed())
     }
 
     /// GPUs of the machine.
@@ -66,6 +87,8 @@ mod asked {
 
 #[cfg(not(feature = "cuda"))]
 mod asked {
+    use std::time::Duration;
+
     use candle_core::{CudaDevice, Device};
 
     use crate::device::cuda_fault::CudaFault;
@@ -82,10 +105,15 @@ mod asked {
         count()
     }
 
+    /// There is no GPU.
+    pub(crate) fn copy(_: &CudaDevice, _: usize, _: usize) -> Result<Duration> {
+        count().map(|_| Duration::ZERO)
+    }
+
     /// Refuses to count GPUs.
     pub(crate) fn count() -> Result<usize> {
         Err(CudaFault::NotBuilt { device: DeviceKind::Cuda(0) }.into())
     }
 }
 
-pub(crate) use asked::{count, free, open};
+pub(crate) use asked::{copy, count, free, open};
