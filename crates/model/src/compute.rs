@@ -14,12 +14,12 @@ use crate::weights::Weights;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compute {
     /// What the checkpoint holds, which is the same on every processor: [`Arithmetic::Int8Q4`] if most weights of its
-    /// matrices are in 4 bits, [`Arithmetic::Int8`] for other quantized weights, [`Arithmetic::F32`] for floats.
+    /// matrices are in 4 bits, [`Arithmetic::Int8`] for other quantized weights, [`Arithmetic::F32`] for floats. On a GPU
+    /// [`Arithmetic::Bf16`] for all that is not in f32.
     #[default]
     Stored,
     /// The same, but for floats of 16 bits what this processor has instructions for: [`Arithmetic::Bf16`] with tiles,
-    /// [`Arithmetic::Bf16Dot`] with dot products that are faster than floats. On a GPU [`Arithmetic::Bf16`] for all that
-    /// is not in f32.
+    /// [`Arithmetic::Bf16Dot`] with dot products that are faster than floats.
     Auto,
     /// What suits drafters, whose arithmetic changes no text: [`Arithmetic::Int8Q4`] if most weights are in 4 bits,
     /// [`Arithmetic::Int8`] for all else, floats too; on a GPU [`Arithmetic::Bf16`].
@@ -68,6 +68,7 @@ impl Compute {
         match (self, device) {
             (Self::In(arithmetic), _) => arithmetic,
             (_, DeviceKind::Cuda(_)) => self.on_gpu(&weights.kinds()),
+            (_, DeviceKind::Emulated) => Arithmetic::Bf16,
             (_, DeviceKind::Candle) => Arithmetic::F32,
             _ if weights.in_four_bits() => Arithmetic::Int8Q4,
             (Self::Draft, _) => Arithmetic::Int8,
@@ -76,13 +77,13 @@ impl Compute {
         }
     }
 
-    /// The same for tensors of such types on a GPU: bf16, which takes half the memory and time of f32, for drafters and,
-    /// where it may be chosen, for whatever is not in f32.
+    /// The same for tensors of such types on a GPU: bf16, which our kernels there compute in, for drafters and for whatever
+    /// is not in f32.
     fn on_gpu(self, kinds: &[TensorType]) -> Arithmetic {
         match self {
             Self::In(arithmetic) => arithmetic,
             Self::Draft => Arithmetic::Bf16,
-            Self::Auto if kinds.iter().any(|kind| *kind != TensorType::F32) => Arithmetic::Bf16,
+            _ if kinds.iter().any(|kind| *kind != TensorType::F32) => Arithmetic::Bf16,
             Self::Auto | Self::Stored => Arithmetic::F32,
         }
     }
@@ -178,15 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn on_a_gpu_drafters_are_in_bf16_and_targets_where_that_may_be_chosen_and_they_are_not_in_f32() {
+    fn on_a_gpu_drafters_are_in_bf16_and_targets_where_they_are_not_stored_in_f32() {
         use TensorType::{BF16, F32, Q6_K};
-        for (kinds, [stored, auto]) in [
-            (&[F32][..], [Arithmetic::F32; 2]),
-            (&[F32, BF16], [Arithmetic::F32, Arithmetic::Bf16]),
-            (&[F32, Q6_K], [Arithmetic::F32, Arithmetic::Bf16]),
-        ] {
+        for (kinds, target) in
+            [(&[F32][..], Arithmetic::F32), (&[F32, BF16], Arithmetic::Bf16), (&[F32, Q6_K], Arithmetic::Bf16)]
+        {
             let found = [Compute::Stored, Compute::Auto, Compute::Draft].map(|compute| compute.on_gpu(kinds));
-            assert_eq!(found, [stored, auto, Arithmetic::Bf16], "{kinds:?}");
+            assert_eq!(found, [target, target, Arithmetic::Bf16], "{kinds:?}");
         }
     }
 

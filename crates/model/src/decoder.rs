@@ -1,6 +1,7 @@
 //! A model ready to run, and what can be said of it whatever computes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::arithmetic::Arithmetic;
 use crate::checkpoint::Checkpoint;
@@ -120,6 +121,18 @@ impl Decoder {
         }
     }
 
+    /// How long a device takes for the last pass, done anew so many times without the host in between; none where that is
+    /// not known.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn device_time(&self, times: usize) -> Result<Option<Duration>> {
+        match &self.engine {
+            Engine::Packed(_) => Ok(None),
+            Engine::Devices(model) => model.repeat(times),
+        }
+    }
+
     /// What it computes in, and where if that is no processor with kernels of ours: texts are the same to the byte
     /// where this is the same.
     pub fn computes_in(&self) -> String {
@@ -230,7 +243,7 @@ impl Decoder {
     pub(crate) fn begin<'a>(&'a self, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
         match &self.engine {
             Engine::Packed(model) => Box::new(PackedPass::new(&self.info, model, work)),
-            Engine::Devices(model) => Box::new(model.begin(&self.info, work)),
+            Engine::Devices(model) => model.begin(&self.info, work),
         }
     }
 }

@@ -5,11 +5,13 @@
 //! that their algorithm does not depend on how many share a pass; attention goes over positions in tiles of a fixed size,
 //! in their order, for each row by itself; what ranks have parts of is added in the order of ranks.
 
+mod answers;
 mod attention;
 mod best;
 mod collective;
 mod cuda;
 mod cuda_fault;
+mod fused;
 mod linear;
 mod loading;
 mod pass;
@@ -21,38 +23,52 @@ mod shard;
 mod weights;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use candle_core::{DType, Device, Tensor};
 
+use crate::config::ModelConfig;
 use crate::device_kind::DeviceKind;
 use crate::error::Result;
-use crate::kv_cache::KvPlace;
+use crate::kv_cache::{DevicePlace, KvPlace};
 use crate::load_options::LoadOptions;
 use crate::model_info::ModelInfo;
+use crate::pass::Pass;
 use crate::raw_parts::RawParts;
 use crate::workspace::Workspace;
 pub(crate) use cuda::count;
 pub use cuda_fault::CudaFault;
+use fused::{FusedModel, FusedPass};
 use loading::Upload;
-pub(crate) use pass::DevicePass;
+use parking_lot::Mutex;
+use pass::DevicePass;
 use ranks::Ranks;
 use shard::Shard;
 pub(crate) use shard::divides;
-use weights::{DeviceModel, kind};
+use weights::DeviceModel;
 
-/// How often a copy is timed.
-const COPIES: usize = 7;
+/// Copies that are timed together: what it takes to begin and to wait for them counts little then.
+const COPIES: usize = 16;
 
 /// A model shared by ranks, each on a device.
 pub(crate) struct OnDevices {
-    ranks: Ranks,
+    engine: Engine,
+    /// What the devices are called.
+    kind: &'static str,
     devices: Vec<Device>,
     dtype: DType,
     /// Of one row with all weights.
     multiply_adds: usize,
     /// Key and value heads that the ranks keep between them.
     kv_heads: usize,
+}
+
+/// What computes passes.
+enum Engine {
+    /// Operations on candle's tensors, by a thread for each rank.
+    Ranks(Ranks),
+    /// Kernels of our own on one device, by whoever's pass it is.
+    Fused(Box<Mutex<FusedModel>>),
 }
 
 impl OnDevices {
@@ -75,25 +91,39 @@ impl OnDevices {
         let uploads: Vec<Upload<'_>> = uploads
             .map(|(shard, device)| Upload::new(config, options.arithmetic, device.clone(), *shard))
             .collect::<Result<_>>()?;
-        let models = DeviceModel::load(raw, &uploads, progress)?;
-        let multiply_adds = models.iter().map(DeviceModel::multiply_adds).sum();
-        let dtype = models.first().map_or(DType::F32, |model| model.dtype);
+        let dtype = uploads.first().map_or(DType::F32, |upload| upload.dtype());
+        let kind = kind(options.device);
+        let (engine, multiply_adds) = match &devices[..] {
+            [device] if is_fused(options, config) => {
+                let model = FusedModel::load(info, raw, device, progress)?;
+                let multiply_adds = model.multiply_adds();
+                (Engine::Fused(Box::new(Mutex::new(model))), multiply_adds)
+            }
+            _ => {
+                let models = DeviceModel::load(raw, &uploads, progress)?;
+                let multiply_adds = models.iter().map(DeviceModel::multiply_adds).sum();
+                (Engine::Ranks(Ranks::start(info, kind, models)?), multiply_adds)
+            }
+        };
         let kv_heads = shards.iter().map(|shard| shard.kv_heads(config).len()).sum();
-        Ok(Self { ranks: Ranks::start(info, models)?, devices, dtype, multiply_adds, kv_heads })
+        Ok(Self { engine, kind, devices, dtype, multiply_adds, kv_heads })
     }
 
     /// What it computes on, and on how many of them if there are several.
     pub(crate) fn kind(&self) -> String {
-        let kind = self.devices.first().map_or("candle", kind);
         match self.devices.len() {
-            1 => kind.to_owned(),
-            ranks => format!("{ranks}x{kind}"),
+            1 => self.kind.to_owned(),
+            ranks => format!("{ranks}x{}", self.kind),
         }
     }
 
     /// Where keys and values are kept, and as what.
     pub(crate) fn kv_place(&self) -> KvPlace {
-        KvPlace::Devices(self.devices.clone(), self.dtype)
+        KvPlace::Devices(DevicePlace {
+            devices: self.devices.clone(),
+            dtype: self.dtype,
+            moves_later: matches!(self.engine, Engine::Fused(_)),
+        })
     }
 
     /// Key and value heads that all ranks keep between them: more than the model has where several keep the same.
@@ -125,35 +155,63 @@ impl OnDevices {
         self.multiply_adds
     }
 
-    /// Bytes a second that the first device reads and writes when it copies so many: the best of several times.
+    /// Bytes a second that the first device reads and writes when it copies so many, several times.
     ///
     /// # Errors
     /// The device's.
     pub(crate) fn copy_bandwidth(&self, bytes: usize) -> Result<f64> {
-        let Some(device) = self.devices.first() else { return Ok(0.0) };
-        let numbers = Tensor::zeros(bytes / size_of::<f32>(), DType::F32, device)?;
-        let mut best = f64::INFINITY;
-        for _ in 0..COPIES {
-            device.synchronize()?;
-            let begun = Instant::now();
-            let copy = numbers.copy()?;
-            device.synchronize()?;
-            best = best.min(begun.elapsed().as_secs_f64());
-            drop(copy);
+        let took = match self.devices.first() {
+            Some(Device::Cuda(device)) => cuda::copy(device, bytes, COPIES)?,
+            Some(device) => {
+                let numbers = Tensor::zeros(bytes / size_of::<f32>(), DType::F32, device)?;
+                let begun = Instant::now();
+                (0..COPIES).try_for_each(|_| numbers.copy().map(drop))?;
+                begun.elapsed()
+            }
+            None => return Ok(0.0),
+        };
+        Ok((2 * bytes * COPIES) as f64 / took.as_secs_f64())
+    }
+
+    /// How long each device pass takes that does the last pass's work anew so many times, one after the other; none where
+    /// it was not a list of work that can be.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn repeat(&self, times: usize) -> Result<Option<Duration>> {
+        match &self.engine {
+            Engine::Ranks(_) => Ok(None),
+            Engine::Fused(model) => model.lock().repeat(times),
         }
-        Ok(2.0 * bytes as f64 / best)
     }
 
     /// A pass of this model, once no other is at work.
-    pub(crate) fn begin<'a>(&'a self, info: &'a ModelInfo, work: &'a mut Workspace) -> DevicePass<'a> {
-        DevicePass::new(info, &self.ranks, work)
+    pub(crate) fn begin<'a>(&'a self, info: &'a ModelInfo, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
+        match &self.engine {
+            Engine::Ranks(ranks) => Box::new(DevicePass::new(info, ranks, work)),
+            Engine::Fused(model) => Box::new(FusedPass::new(|| model.lock(), work)),
+        }
+    }
+}
+
+/// Whether kernels of our own run a model, not operations on tensors.
+fn is_fused(options: &LoadOptions, config: &ModelConfig) -> bool {
+    matches!(options.device, DeviceKind::Cuda(_) | DeviceKind::Emulated) && fused::supports(config, options.arithmetic)
+}
+
+/// What a device is called.
+fn kind(device: DeviceKind) -> &'static str {
+    match device {
+        DeviceKind::Cpu | DeviceKind::Candle => "candle",
+        DeviceKind::Emulated => "emulated",
+        DeviceKind::Cuda(_) => "cuda",
     }
 }
 
 /// Opens the device of a rank.
 fn open(kind: DeviceKind, rank: usize) -> Result<Device> {
     match kind {
-        DeviceKind::Cpu | DeviceKind::Candle => Ok(Device::Cpu),
+        DeviceKind::Cpu | DeviceKind::Candle | DeviceKind::Emulated => Ok(Device::Cpu),
         DeviceKind::Cuda(first) => cuda::open(first + rank),
     }
 }

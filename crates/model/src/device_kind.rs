@@ -11,7 +11,9 @@ pub enum DeviceKind {
     Cpu,
     /// Candle's tensors on the processor: what runs on other devices, to be tried where there is none. Slow.
     Candle,
-    /// Candle's tensors on an NVIDIA GPU, by its number.
+    /// What runs on GPUs, on the processor thread by thread: for tests.
+    Emulated,
+    /// An NVIDIA GPU, by its number.
     Cuda(usize),
 }
 
@@ -27,6 +29,7 @@ impl fmt::Display for DeviceKind {
         match self {
             Self::Cpu => f.write_str("cpu"),
             Self::Candle => f.write_str("candle"),
+            Self::Emulated => f.write_str("emulated"),
             Self::Cuda(number) => write!(f, "cuda:{number}"),
         }
     }
@@ -39,6 +42,8 @@ impl FromStr for DeviceKind {
         match name {
             "cpu" => Ok(Self::Cpu),
             "candle" => Ok(Self::Candle),
+            #[cfg(feature = "emulated")]
+            "emulated" => Ok(Self::Emulated),
             "cuda" => Ok(Self::Cuda(0)),
             _ => {
                 let number = name.strip_prefix("cuda:").and_then(|number| number.parse().ok());

@@ -3,6 +3,7 @@
 use crate::kv_cache::{Beside, BlockTable, KvCache, LayerCache, Run};
 
 /// Where the rows of one sequence stand, the same in all layers.
+#[derive(Clone)]
 pub(crate) struct Placed {
     /// The first of them in the residual stream.
     pub(crate) first_row: usize,

@@ -36,7 +36,7 @@ impl TensorParallel {
                 Err(ModelError::RanksOnCpu { ranks: ranks.get() })
             }
             (Self::Ranks(ranks), _) => Ok(ranks.get()),
-            (Self::Auto, DeviceKind::Cpu | DeviceKind::Candle) => Ok(1),
+            (Self::Auto, DeviceKind::Cpu | DeviceKind::Candle | DeviceKind::Emulated) => Ok(1),
             (Self::Auto, DeviceKind::Cuda(first)) => {
                 let devices = device::count()?.saturating_sub(first);
                 Ok((1..=devices).rev().find(|ranks| device::divides(config, *ranks)).unwrap_or(1))

@@ -66,6 +66,11 @@ impl<'a> Upload<'a> {
         Ok(Self { config, device, dtype, shard })
     }
 
+    /// What matrices, keys and values are kept in.
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
     /// A model before its layers.
     fn ends(&self, raw: &RawParts, embedding: &RawMatrix, head: Option<&RawLinear>) -> Result<DeviceModel> {
         let tokens = self.shard.tokens(self.config);
@@ -76,7 +81,6 @@ impl<'a> Upload<'a> {
         };
         Ok(DeviceModel {
             device: self.device.clone(),
-            dtype: self.dtype,
             shard: self.shard,
             embedding,
             layers: Vec::with_capacity(raw.layers()),

@@ -1,16 +1,13 @@
 //! A pass on a device: its steps are handed to all ranks.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::best::{BEST_MAX, BestOfRows, NO_TOKEN};
-use super::placement::Placement;
+use super::answers::Answers;
 use super::ranks::{AtWork, Ranks, Step};
 use crate::error::Result;
 use crate::model_info::ModelInfo;
 use crate::pass::{Answer, Keys, Pass, Results};
 use crate::placed::Placed;
-use crate::rows::BestOf;
 use crate::workspace::Workspace;
 
 /// A pass at work.
@@ -32,34 +29,6 @@ impl<'a> DevicePass<'a> {
     }
 }
 
-impl DevicePass<'_> {
-    /// All logits of rows, to where they go among the results.
-    fn all_logits(&mut self, rows: Vec<u32>, places: &[usize]) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let vocab = self.info.config.vocab;
-        let logits = self.ranks.ask(|answer| Step::Logits(rows.into(), answer))?;
-        for (logits, place) in logits.chunks_exact(vocab).zip(places) {
-            self.results.logits[place * vocab..][..vocab].copy_from_slice(logits);
-        }
-        Ok(())
-    }
-
-    /// The best tokens of rows, to where they go among the results.
-    fn best(&mut self, wanted: BestOfRows, places: &[usize]) -> Result<()> {
-        if wanted.rows.is_empty() {
-            return Ok(());
-        }
-        let wanted = Arc::new(wanted);
-        let said = self.ranks.ask(|answer| Step::Best(wanted.clone(), answer))?;
-        for (best, place) in wanted.heard(&said, self.ranks.count()).into_iter().zip(places) {
-            self.results.best[*place] = Some(best);
-        }
-        Ok(())
-    }
-}
-
 impl Pass for DevicePass<'_> {
     fn embed(&mut self, tokens: &[u32]) -> Result<()> {
         tokens.iter().try_for_each(|token| self.info.check_token(*token))?;
@@ -75,7 +44,7 @@ impl Pass for DevicePass<'_> {
     }
 
     fn place(&mut self, placed: &[Placed]) -> Result<()> {
-        self.ranks.tell(&Step::Place(Arc::new(Placement::new(placed, self.info.rotations.table()))))
+        self.ranks.tell(&Step::Place(placed.into()))
     }
 
     fn layer(&mut self, index: usize, _: &[Placed]) -> Result<()> {
@@ -98,24 +67,20 @@ impl Pass for DevicePass<'_> {
 
     fn answer(&mut self, answers: &[Answer]) -> Result<()> {
         let vocab = self.info.config.vocab;
-        // Tokens of larger vocabularies cannot be told in f32.
-        let best = |answer: &Answer| answer.best.filter(|best| best.count <= BEST_MAX && vocab < NO_TOKEN as usize);
-        if !answers.is_empty() {
-            self.ranks.tell(&Step::Head)?;
+        if answers.is_empty() {
+            return Ok(());
         }
-        let rows = || (0..).zip(answers);
-        let (whole, places): (Vec<u32>, Vec<usize>) =
-            rows().filter(|(_, answer)| best(answer).is_none()).map(|(row, answer)| (row, answer.place)).unzip();
-        self.all_logits(whole, &places)?;
-        let some = rows().filter_map(|(row, answer)| Some((row, answer.place, best(answer)?)));
-        let (mut places, mut wanted) = (Vec::new(), BestOfRows { rows: Vec::new(), vocabs: Vec::new(), count: 1 });
-        for (row, place, BestOf { count, vocab: counted }) in some {
-            places.push(place);
-            wanted.rows.push(row);
-            wanted.vocabs.push(counted.min(vocab));
-            wanted.count = wanted.count.max(count);
+        self.ranks.tell(&Step::Head)?;
+        let answers = Answers::new(answers, vocab);
+        if !answers.whole.is_empty() {
+            let logits = self.ranks.ask(|answer| Step::Logits(answers.whole.as_slice().into(), answer))?;
+            answers.put_logits(&logits, vocab, self.results);
         }
-        self.best(wanted, &places)
+        if !answers.best.rows.is_empty() {
+            let said = self.ranks.ask(|answer| Step::Best(answers.best.clone(), answer))?;
+            answers.put_best(&said, self.ranks.count(), self.results);
+        }
+        Ok(())
     }
 
     fn results(&mut self) -> &mut Results {

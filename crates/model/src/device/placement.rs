@@ -1,11 +1,11 @@
-//! Where the rows of a pass stand, as every rank is told.
+//! Where the rows of a pass stand, as tensor operations need it.
 
 use super::attention::Group;
 use super::linear::bucketed;
 use crate::placed::Placed;
 use crate::rope::RotaryTable;
 
-/// Where rows stand, worked out once for all ranks.
+/// Where rows stand.
 pub(super) struct Placement {
     pub(super) groups: Vec<Group>,
     /// Cosines and sines of the rows' rotations: (rows, rotary_dim / 2) each, rows being a multiple of a bucket.

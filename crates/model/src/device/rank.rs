@@ -1,7 +1,5 @@
 //! What one rank does in a pass: its part of each layer, by tensor operations.
 
-use std::sync::Arc;
-
 use candle_core::{DType, Result as Computed, Tensor};
 
 use super::attention::Group;
@@ -32,7 +30,7 @@ pub(super) struct Rank<'a> {
 
 /// Where rows stand.
 struct Placed {
-    placement: Arc<Placement>,
+    placement: Placement,
     /// Cosine and sine of each row's rotation: (rows, 1, rotary_dim / 2).
     rotation: [Tensor; 2],
 }
@@ -46,6 +44,11 @@ impl<'a> Rank<'a> {
     /// Whether it answers for all.
     pub(super) fn is_first(&self) -> bool {
         self.model.shard.is_first()
+    }
+
+    /// Waits until all it was told has been done.
+    pub(super) fn finish(&self) -> Result<()> {
+        Ok(self.model.device.synchronize()?)
     }
 
     /// See [`crate::pass::Pass::embed`]. Each rank looks up its own tokens; those of others are zeros to it.
@@ -76,8 +79,9 @@ impl<'a> Rank<'a> {
     }
 
     /// See [`crate::pass::Pass::place`].
-    pub(super) fn place(&mut self, placement: Arc<Placement>) -> Result<()> {
-        let Placement { turns, half, .. } = &*placement;
+    pub(super) fn place(&mut self, placed: &[crate::placed::Placed]) -> Result<()> {
+        let placement = Placement::new(placed, self.info.rotations.table());
+        let Placement { turns, half, .. } = &placement;
         let upload = |turns: &Vec<f32>| Tensor::from_slice(turns, (turns.len() / half, 1, *half), &self.model.device);
         let rotation = [upload(&turns[0])?, upload(&turns[1])?];
         self.placed = Some(Placed { placement, rotation });

@@ -15,12 +15,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::best::BestOfRows;
 use super::collective::{Collective, Meeting, Member};
-use super::placement::Placement;
 use super::rank::Rank;
 use super::weights::DeviceModel;
 use crate::error::{ModelError, Result};
 use crate::model_info::ModelInfo;
 use crate::pass::Keys;
+use crate::placed::Placed;
 
 /// The ranks of a model.
 pub(crate) struct Ranks {
@@ -37,7 +37,7 @@ pub(super) enum Step {
     Embed(Arc<[u32]>),
     Load(Arc<[f32]>),
     Keep(Arc<[u32]>),
-    Place(Arc<Placement>),
+    Place(Arc<[Placed]>),
     Layer(usize),
     KeysAndValues(usize, Keys),
     /// To tell the states of the stream, which are the same on all.
@@ -83,8 +83,7 @@ impl Ranks {
     ///
     /// # Errors
     /// The system has no threads left.
-    pub(super) fn start(info: &Arc<ModelInfo>, models: Vec<DeviceModel>) -> Result<Self> {
-        let device = models.first().map_or("candle", DeviceModel::kind);
+    pub(super) fn start(info: &Arc<ModelInfo>, device: &'static str, models: Vec<DeviceModel>) -> Result<Self> {
         let ranks = models.len();
         let health = Arc::new(Health { device, ranks, fault: Mutex::default() });
         let meeting = Meeting::new(ranks);
@@ -224,21 +223,24 @@ impl Worker {
         while let Some(step) = next {
             match step {
                 Step::End(done) => {
+                    if !failed {
+                        self.attempt(|| rank.finish());
+                    }
                     // Who waits for it may be gone.
                     let _ = done.send(());
                     return;
                 }
                 // Who waits for an answer learns at once that none will come.
                 step if failed => drop(step),
-                step => failed = !self.take(&mut rank, step),
+                step => failed = !self.attempt(|| rank.take(step)),
             }
             next = self.inbox.recv().ok();
         }
     }
 
-    /// Does a step; whether it could.
-    fn take(&self, rank: &mut Rank<'_>, step: Step) -> bool {
-        let took = catch_unwind(AssertUnwindSafe(|| rank.take(step)));
+    /// Does something of a pass; whether it could.
+    fn attempt(&self, work: impl FnOnce() -> Result<()>) -> bool {
+        let took = catch_unwind(AssertUnwindSafe(work));
         let fault = took.map_or_else(|panic| Some(message(&*panic)), |took| took.err().map(|fault| fault.to_string()));
         if let Some(fault) = &fault {
             self.health.record(self.model.shard.rank, fault.clone());
@@ -262,7 +264,7 @@ impl Rank<'_> {
             Step::Embed(tokens) => self.embed(&tokens),
             Step::Load(states) => self.load(&states),
             Step::Keep(rows) => self.keep(&rows),
-            Step::Place(placement) => self.place(placement),
+            Step::Place(placed) => self.place(&placed),
             Step::Layer(index) => self.layer(index),
             Step::KeysAndValues(index, keys) => self.keys_and_values(index, keys),
             Step::States(answer) => self.tell(&self.states()?, &answer),

@@ -1,6 +1,6 @@
 //! The weights that a rank has on its device.
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 
 use super::linear::{Map, NormLayer};
 use super::shard::Shard;
@@ -9,8 +9,6 @@ use crate::attention::AttentionShape;
 /// The weights of a rank.
 pub(super) struct DeviceModel {
     pub(super) device: Device,
-    /// What matrices, keys and values are kept in, and inputs of matrices rounded to. All else is f32.
-    pub(super) dtype: DType,
     pub(super) shard: Shard,
     /// (tokens of this rank, hidden)
     pub(super) embedding: Tensor,
@@ -49,11 +47,6 @@ pub(super) enum Mlp {
 }
 
 impl DeviceModel {
-    /// What its device is called.
-    pub(super) fn kind(&self) -> &'static str {
-        kind(&self.device)
-    }
-
     /// Multiply-adds of one row with its weights.
     pub(super) fn multiply_adds(&self) -> usize {
         self.layers.iter().flat_map(Layer::maps).chain([&self.head]).map(Map::multiply_adds).sum()
@@ -70,14 +63,5 @@ impl Layer {
             Mlp::Plain { up, down } => maps.extend([up, down]),
         }
         maps
-    }
-}
-
-/// What a device is called.
-pub(super) fn kind(device: &Device) -> &'static str {
-    match device {
-        Device::Cpu => "candle",
-        Device::Cuda(_) => "cuda",
-        Device::Metal(_) => "metal",
     }
 }

@@ -1,24 +1,40 @@
 //! Keys and values on a device.
 
+use std::mem::take;
+use std::sync::OnceLock;
+
 use candle_core::{DType, Device, Result, Tensor};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::block::{BLOCK, BlockId, BlockRow};
 use super::cache_shape::CacheShape;
+use super::device_place::DevicePlace;
 use super::fault::PoolFault;
 
 /// The keys and values that ranks keep, each on its device those of its own heads.
 pub(super) struct DeviceMemory(Vec<RankMemory>);
 
-/// For each layer the slots of all blocks, side by side: a block's number and a row in it say which. Tensors are written in
-/// place, and the ledger says by whom.
+/// For each layer the slots of all blocks, side by side: a block's number and a row in it say which. It is one tensor, so
+/// that a row is copied in all layers at once. It is written in place, and the ledger says by whom.
 pub(super) struct RankMemory {
     device: Device,
     dtype: DType,
     /// (blocks * BLOCK, kv_heads, head_dim)
     slots: [usize; 3],
     layers: usize,
-    made: Mutex<Vec<KeysAndValues>>,
+    /// Keys and values of each layer: (2 * layers, blocks * BLOCK, kv_heads, head_dim).
+    made: Mutex<Option<Tensor>>,
+    /// For each layer where keys and values are, once somebody has asked.
+    addresses: OnceLock<Vec<u64>>,
+    /// Rows that the next pass moves in all layers, in this order, if they are not moved at once.
+    moves: Option<Mutex<Vec<Move>>>,
+}
+
+/// A row to move: from one of all slots to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
 }
 
 /// Those of a layer: (blocks * BLOCK, kv_heads, head_dim) each.
@@ -37,14 +53,17 @@ impl BlockRow {
 }
 
 impl DeviceMemory {
-    pub(super) fn new(shape: CacheShape, devices: &[Device], dtype: DType, blocks: usize) -> Self {
+    pub(super) fn new(shape: CacheShape, place: &DevicePlace, blocks: usize) -> Self {
+        let DevicePlace { devices, dtype, moves_later } = place;
         let slots = [blocks * BLOCK, shape.kv_heads / devices.len().max(1), shape.head_dim];
         let memory = |device: &Device| RankMemory {
             device: device.clone(),
-            dtype,
+            dtype: *dtype,
             slots,
             layers: shape.layers,
             made: Mutex::default(),
+            addresses: OnceLock::new(),
+            moves: moves_later.then(Mutex::default),
         };
         Self(devices.iter().map(memory).collect())
     }
@@ -59,7 +78,7 @@ impl DeviceMemory {
     /// # Errors
     /// A device has no room for it.
     pub(super) fn make(&self) -> Result<()> {
-        self.0.iter().try_for_each(|memory| memory.layers().map(drop))
+        self.0.iter().try_for_each(|memory| memory.all().map(drop))
     }
 
     /// See [`super::memory::Memory::copy`].
@@ -77,25 +96,56 @@ impl RankMemory {
     /// # Errors
     /// The device has no room for all layers.
     pub(super) fn layer(&self, layer: usize) -> Result<KeysAndValues> {
-        Ok(self.layers()?[layer].clone())
+        let all = self.all()?;
+        Ok(KeysAndValues { keys: all.get(2 * layer)?, values: all.get(2 * layer + 1)? })
     }
 
-    /// Those of all layers, made when first asked for.
-    fn layers(&self) -> Result<MutexGuard<'_, Vec<KeysAndValues>>> {
-        let mut made = self.made.lock();
-        if made.is_empty() {
-            let zeros = || Tensor::zeros(&self.slots, self.dtype, &self.device);
-            let make = |_| Ok(KeysAndValues { keys: zeros()?, values: zeros()? });
-            *made = (0..self.layers).map(make).collect::<Result<_>>()?;
+    /// Where the keys and the values of each layer are, as `address` tells of a tensor.
+    ///
+    /// # Errors
+    /// The device has no room for them.
+    pub(super) fn addresses(&self, address: impl Fn(&Tensor) -> Result<u64>) -> Result<&[u64]> {
+        if let Some(known) = self.addresses.get() {
+            return Ok(known);
         }
-        Ok(made)
+        let all = self.all()?;
+        let found = (0..2 * self.layers).map(|i| address(&all.get(i)?)).collect::<Result<Vec<_>>>()?;
+        Ok(self.addresses.get_or_init(|| found))
+    }
+
+    /// Takes the moves that are to be done before anything is read.
+    pub(super) fn take_moves(&self) -> Vec<Move> {
+        self.moves.as_ref().map(|moves| take(&mut *moves.lock())).unwrap_or_default()
+    }
+
+    /// Puts moves back that were not done, before those that came later.
+    pub(super) fn put_back(&self, mut undone: Vec<Move>) {
+        if let Some(moves) = &self.moves {
+            let mut moves = moves.lock();
+            undone.append(&mut moves);
+            *moves = undone;
+        }
+    }
+
+    /// All of it, made when first asked for.
+    fn all(&self) -> Result<Tensor> {
+        let mut made = self.made.lock();
+        if let Some(all) = &*made {
+            return Ok(all.clone());
+        }
+        let [slots, kv_heads, head_dim] = self.slots;
+        let all = Tensor::zeros((2 * self.layers, slots, kv_heads, head_dim), self.dtype, &self.device)?;
+        Ok(made.insert(all).clone())
     }
 
     fn copy(&self, from: BlockRow, to: BlockRow, rows: usize) -> Result<()> {
-        let copy = |tensor: &Tensor| {
-            let rows = tensor.narrow(0, from.slot(), rows)?.force_contiguous()?;
-            tensor.slice_set(&rows, 0, to.slot())
-        };
-        self.layers()?.iter().try_for_each(|KeysAndValues { keys, values }| copy(keys).and_then(|()| copy(values)))
+        if let Some(moves) = &self.moves {
+            let slots = (from.slot()..from.slot() + rows).zip(to.slot()..);
+            moves.lock().extend(slots.map(|(from, to)| Move { from: from as u32, to: to as u32 }));
+            return Ok(());
+        }
+        let all = self.all()?;
+        let rows = all.narrow(1, from.slot(), rows)?.force_contiguous()?;
+        all.slice_set(&rows, 1, to.slot())
     }
 }

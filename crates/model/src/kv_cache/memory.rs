@@ -3,11 +3,10 @@
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
-use candle_core::{DType, Device};
-
 use super::block::{BLOCK, BlockId, BlockRow};
 use super::cache_shape::CacheShape;
 use super::device_memory::DeviceMemory;
+use super::device_place::DevicePlace;
 use super::fault::PoolFault;
 use super::format::KvFormat;
 use super::layout::{Head, Place};
@@ -16,8 +15,8 @@ use super::layout::{Head, Place};
 pub(crate) enum KvPlace {
     /// In the machine's memory, as kernels take them.
     Host,
-    /// In that of devices, as numbers of this type; each keeps as many heads.
-    Devices(Vec<Device>, DType),
+    /// In that of devices.
+    Devices(DevicePlace),
 }
 
 /// What memory comes in: a line of the processor's caches.
@@ -50,7 +49,7 @@ impl Memory {
     pub(super) fn new(shape: CacheShape, place: &KvPlace, blocks: usize) -> Self {
         let store = match place {
             KvPlace::Host => Store::Host((0..blocks).map(|_| OnceLock::new()).collect()),
-            KvPlace::Devices(devices, dtype) => Store::Devices(DeviceMemory::new(shape, devices, *dtype, blocks)),
+            KvPlace::Devices(place) => Store::Devices(DeviceMemory::new(shape, place, blocks)),
         };
         Self { shape, store }
     }

@@ -4,6 +4,7 @@
 #[path = "../bits/exits.rs"]
 mod exits;
 mod golden;
+mod in_f32;
 #[path = "../bits/prefixes.rs"]
 mod prefixes;
 #[path = "../bits/rows.rs"]

@@ -1,0 +1,36 @@
+//! A model on one GPU in bf16, by kernels of our own: few launches a layer, one upload and one download a pass.
+//!
+//! Passes are lists of [`work::Work`]; a list that comes again is replayed as a graph, so that the host is told what to do
+//! next while the GPU works. Products read weights once for up to 64 rows, and a row's bits depend on nothing but its own
+//! path: the order in which its sums are added up is that of the matrix, whatever rows are beside it.
+#![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "some of it is for what only GPUs can do"))]
+
+mod arguments;
+mod buffers;
+#[cfg(feature = "emulated")]
+mod emulated;
+#[cfg(feature = "cuda")]
+mod gpu;
+mod machine;
+mod model;
+mod pass;
+mod run;
+mod sheet;
+mod weights;
+mod work;
+
+use crate::arithmetic::Arithmetic;
+use crate::config::ModelConfig;
+pub(super) use model::FusedModel;
+pub(super) use pass::FusedPass;
+
+/// The widest stream whose rows the threads of a block can hold.
+const HIDDEN_MAX: usize = 16_384;
+
+/// Whether kernels can run a model on a device.
+pub(super) fn supports(config: &ModelConfig, arithmetic: Arithmetic) -> bool {
+    arithmetic == Arithmetic::Bf16
+        && run::attend_kernel(config.head_dim).is_ok()
+        && config.hidden.is_multiple_of(4)
+        && config.hidden <= HIDDEN_MAX
+}

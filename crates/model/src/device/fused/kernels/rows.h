@@ -1,0 +1,260 @@
+// What is done to the stream of rows between products.
+#pragma once
+#include "common.h"
+
+struct Embed {
+    const u32* tokens;
+    // (vocabulary, width)
+    const bf16* embedding;
+    float* x;
+    int width;
+};
+
+KERNEL(256, 1) embed(const Embed p) {
+    let_next_begin();
+    wait_for_inputs();
+    const u64 row = blockIdx.x;
+    const bf16* from = p.embedding + u64(p.tokens[row]) * p.width;
+    for (int k = threadIdx.x; k < p.width; k += blockDim.x) p.x[row * p.width + k] = from_bf16(from[k]);
+}
+
+// Some rows, to the first places.
+struct Keep {
+    const u32* rows;
+    const float* from;
+    float* to;
+    int width;
+};
+
+KERNEL(256, 1) keep(const Keep p) {
+    let_next_begin();
+    wait_for_inputs();
+    const u64 row = blockIdx.x, from = p.rows[row];
+    for (int k = threadIdx.x; k < p.width; k += blockDim.x) p.to[row * p.width + k] = p.from[from * p.width + k];
+}
+
+// Moves rows of keys and values in all layers, one after the other.
+struct MoveRows {
+    // Where the addresses of keys and values are among the lists, and then {from, to} for each.
+    const u32 *moves, *lists;
+    // Numbers of a row.
+    int count, width;
+};
+
+// A block for the keys, and one for the values, of each layer. A thread moves the same numbers of every row, so a row that
+// was moved may be moved again.
+KERNEL(256, 1) move_rows(const MoveRows p) {
+    let_next_begin();
+    wait_for_inputs();
+    u32* all = (u32*)((const u64*)(p.lists + p.moves[0]))[blockIdx.x];
+    const u64 width = p.width / 2;
+    for (int move = 0; move < p.count; ++move) {
+        const u64 from = p.moves[1 + 2 * move], to = p.moves[2 + 2 * move];
+        for (u64 k = threadIdx.x; k < width; k += blockDim.x) all[to * width + k] = all[from * width + k];
+    }
+}
+
+// Adds what a product came to, and then a norm.
+struct AddNorm {
+    // (rows, width)
+    float* x;
+    // (splits, rows, width); not read where there are no splits.
+    const float* sums;
+    // (width), or missing.
+    const float* bias;
+    // Of the norm: (width) each; none if nothing but the sum is wanted.
+    const float *weight, *weight_bias;
+    // What comes of the norm: packed rows of so many steps.
+    bf16* normed;
+    float eps;
+    int width, splits, rows, is_centred, steps, tiles;
+};
+
+namespace {
+
+// Numbers of a row that a thread has, by fours.
+constexpr int HELD = 8;
+// Parts that a product's sums come in at most.
+constexpr int SPLITS = 4;
+
+}  // namespace
+
+KERNEL(512, 1) add_norm(const AddNorm p) {
+    SHARED float warps[16];
+    let_next_begin();
+    wait_for_inputs();
+    const int row = blockIdx.x;
+    float4* x = (float4*)(p.x + u64(row) * p.width);
+    const float4* sums = (const float4*)(p.sums + u64(row) * p.width);
+    const u64 apart = u64(p.rows) * p.width / 4;
+    float4 held[HELD];
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) {
+        const int k = i * blockDim.x + threadIdx.x;
+        held[i] = {0, 0, 0, 0};
+        if (4 * k >= p.width) continue;
+        held[i] = x[k];
+        float4 added[SPLITS];
+#pragma unroll
+        for (int split = 0; split < SPLITS; ++split)
+            if (split < p.splits) added[split] = sums[split * apart + k];
+        float4 sum = {0, 0, 0, 0};
+#pragma unroll
+        for (int split = 0; split < SPLITS; ++split)
+            if (split < p.splits) {
+                sum.x += added[split].x;
+                sum.y += added[split].y;
+                sum.z += added[split].z;
+                sum.w += added[split].w;
+            }
+        if (p.splits > 0 && p.bias) {
+            const float4 bias = ((const float4*)p.bias)[k];
+            sum.x += bias.x;
+            sum.y += bias.y;
+            sum.z += bias.z;
+            sum.w += bias.w;
+        }
+        held[i].x += sum.x;
+        held[i].y += sum.y;
+        held[i].z += sum.z;
+        held[i].w += sum.w;
+    }
+    float sum = 0, squares = 0;
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) {
+        const int k = i * blockDim.x + threadIdx.x;
+        if (4 * k >= p.width) continue;
+        const float4 here = held[i];
+        if (p.splits > 0) x[k] = here;
+        sum += here.x + here.y + here.z + here.w;
+        squares += here.x * here.x + here.y * here.y + here.z * here.z + here.w * here.w;
+    }
+    if (!p.normed) return;
+    float mean = 0;
+    if (p.is_centred) {
+        mean = block_sum(sum, warps) / p.width;
+        squares = 0;
+#pragma unroll
+        for (int i = 0; i < HELD; ++i) {
+            if (4 * (i * int(blockDim.x) + int(threadIdx.x)) >= p.width) continue;
+            const float4 off = {held[i].x - mean, held[i].y - mean, held[i].z - mean, held[i].w - mean};
+            squares += off.x * off.x + off.y * off.y + off.z * off.z + off.w * off.w;
+        }
+    }
+    const float scale = 1.0f / sqrtf(block_sum(squares, warps) / p.width + p.eps);
+#pragma unroll
+    for (int i = 0; i < HELD; ++i) {
+        const int k = i * blockDim.x + threadIdx.x;
+        if (4 * k >= p.steps * STEP) continue;
+        float4 told = {0, 0, 0, 0};
+        if (4 * k < p.width) {
+            const float4 weight = ((const float4*)p.weight)[k];
+            told = {(held[i].x - mean) * scale * weight.x, (held[i].y - mean) * scale * weight.y,
+                    (held[i].z - mean) * scale * weight.z, (held[i].w - mean) * scale * weight.w};
+            if (p.weight_bias) {
+                const float4 bias = ((const float4*)p.weight_bias)[k];
+                told.x += bias.x;
+                told.y += bias.y;
+                told.z += bias.z;
+                told.w += bias.w;
+            }
+        }
+        u32* to = (u32*)(p.normed + packed_place(row, 4 * k, p.steps, p.tiles));
+        to[0] = u32(to_bf16(told.x)) | u32(to_bf16(told.y)) << 16;
+        // The next lane's numbers.
+        to[4] = u32(to_bf16(told.z)) | u32(to_bf16(told.w)) << 16;
+    }
+}
+
+// Makes queries, keys and values of what a product came to: biases, norms of heads, rotations.
+struct Heads {
+    // (splits, rows, (query heads + 2 key heads) * size)
+    const float* sums;
+    // As many, or missing.
+    const float* bias;
+    // (size) each, or missing.
+    const float *query_norm, *key_norm;
+    // (positions, rotated / 2, 2): cosine and sine.
+    const float* rotations;
+    // (rows, query heads, size)
+    float* queries;
+    const RowAt* at;
+    const u32* lists;
+    float eps, scale;
+    int size, heads, kv_heads, rotated, splits, rows, is_centred, layer;
+};
+
+// A warp for each head of each row.
+KERNEL(128, 1) heads(const Heads p) {
+    constexpr int LARGEST = 256, EACH = LARGEST / WARP;
+    SHARED float heads[4][LARGEST];
+    let_next_begin();
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = blockIdx.x;
+    const int all = p.heads + 2 * p.kv_heads, head = blockIdx.y * 4 + warp;
+    const RowAt at = p.at[row];
+    const bool is_value = head >= p.heads + p.kv_heads, is_key = !is_value && head >= p.heads;
+    // Nobody looks for fillers.
+    const bool works = head < all && at.end > 0;
+    const float* norm = is_value ? nullptr : is_key ? p.key_norm : p.query_norm;
+    const int half = p.rotated / 2;
+    const float2* turns = (const float2*)p.rotations + u64(max(at.end, 1u) - 1) * half;
+    float2 turn[EACH];
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const int k = i * WARP + lane;
+        turn[i] = {1, 0};
+        if (works && !is_value && k < p.rotated) turn[i] = turns[k < half ? k : k - half];
+    }
+    wait_for_inputs();
+    float held[EACH], sum = 0, squares = 0;
+    const u64 apart = u64(p.rows) * all * p.size;
+    const float* sums = p.sums + (u64(row) * all + head) * p.size;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const int k = i * WARP + lane;
+        held[i] = 0;
+        if (!works || k >= p.size) continue;
+        float added[SPLITS];
+#pragma unroll
+        for (int split = 0; split < SPLITS; ++split) added[split] = split < p.splits ? sums[split * apart + k] : 0.0f;
+#pragma unroll
+        for (int split = 0; split < SPLITS; ++split) held[i] += added[split];
+        if (p.bias) held[i] += p.bias[head * p.size + k];
+        sum += held[i];
+        squares += held[i] * held[i];
+    }
+    if (norm) {
+        float mean = 0;
+        if (p.is_centred) {
+            mean = warp_sum(sum) / p.size;
+            squares = 0;
+#pragma unroll
+            for (int i = 0; i < EACH; ++i)
+                if (i * WARP + lane < p.size) squares += (held[i] - mean) * (held[i] - mean);
+        }
+        const float scale = 1.0f / sqrtf(warp_sum(squares) / p.size + p.eps);
+#pragma unroll
+        for (int i = 0; i < EACH; ++i)
+            if (i * WARP + lane < p.size) held[i] = (held[i] - mean) * scale * norm[i * WARP + lane];
+    }
+    float* own = heads[warp];
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) own[i * WARP + lane] = held[i];
+    __syncwarp();
+    if (!works) return;
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const int k = i * WARP + lane;
+        if (k >= p.size) continue;
+        float value = held[i];
+        if (!is_value && k < p.rotated)
+            value = k < half ? value * turn[i].x - own[k + half] * turn[i].y : value * turn[i].x + own[k - half] * turn[i].y;
+        if (head < p.heads) {
+            p.queries[(u64(row) * p.heads + head) * p.size + k] = value * p.scale;
+        } else {
+            const int kv_head = is_value ? head - p.heads - p.kv_heads : head - p.heads;
+            bf16* to = memory_of(at, p.lists, p.layer, is_value ? 1 : 0);
+            to[(u64(at.place) * p.kv_heads + kv_head) * p.size + k] = to_bf16(value);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A model on a machine that runs kernels: its weights, what passes work in, and what is known of earlier passes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use candle_core::{Device, Result as Computed};
+
+use super::buffers::Buffers;
+use super::machine::Machine;
+use super::weights::Weights;
+use super::run::Run;
+use super::sheet::Sheet;
+use super::work::{GRAPH_ROWS_MAX, Stream, Work};
+use crate::error::{ModelError, Result};
+use crate::model_info::ModelInfo;
+use crate::raw_parts::RawParts;
+
+/// What drivers call it.
+const OUT_OF_MEMORY: &str = "out of memory";
+
+/// Most graphs that are kept; beyond that all are forgotten.
+const GRAPHS_MAX: usize = 256;
+
+/// A model on a machine that runs kernels.
+pub(in crate::device) struct FusedModel {
+    pub(super) info: Arc<ModelInfo>,
+    pub(super) machine: Box<dyn Machine>,
+    weights: Weights,
+    pub(super) buffers: Buffers,
+    graphs: HashMap<Key, Known>,
+    /// The graph of the last work, if it was done by one.
+    last: Option<usize>,
+    /// What it failed of: it is not asked again.
+    fault: Option<String>,
+}
+
+/// All that shapes the launches of a list of work.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) stream: Stream,
+    pub(super) work: Vec<Work>,
+}
+
+/// What is known of a list of work.
+enum Known {
+    /// That it has been done once.
+    Seen,
+    Graph { number: usize, stream: Stream },
+}
+
+/// The machine of a device.
+fn machine(device: &Device) -> Result<Box<dyn Machine>> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(device) => Ok(Box::new(super::gpu::Gpu::new(device)?)),
+        #[cfg(feature = "emulated")]
+        Device::Cpu => Ok(Box::<super::emulated::Emulated>::default()),
+        _ => Err(candle_core::Error::Msg("kernels run on no such device".to_owned()).into()),
+    }
+}
+
+impl FusedModel {
+    /// Loads a model that [`supports`](super::supports) says kernels can run; `progress` is told `(layers loaded, layers in all)`.
+    ///
+    /// # Errors
+    /// What is wrong with the model, or with the device.
+    pub(in crate::device) fn load(
+        info: &Arc<ModelInfo>,
+        raw: &RawParts,
+        device: &Device,
+        progress: impl FnMut(usize, usize),
+    ) -> Result<Self> {
+        let mut machine = machine(device)?;
+        let config = &info.config;
+        let weights = Weights::load(&mut *machine, config, raw, progress)?;
+        let buffers = Buffers::none(&*machine, config)?;
+        Ok(Self { info: info.clone(), machine, weights, buffers, graphs: HashMap::new(), last: None, fault: None })
+    }
+
+    /// Multiply-adds of one row.
+    pub(in crate::device) fn multiply_adds(&self) -> usize {
+        self.weights.multiply_adds()
+    }
+
+    /// How long each takes when the last work is done anew so many times; none where it was not done by a graph.
+    pub(in crate::device) fn repeat(&mut self, times: usize) -> Result<Option<Duration>> {
+        let Some(graph) = self.last else { return Ok(None) };
+        self.attempt(|model| {
+            model.machine.begin()?;
+            model.machine.finish()?;
+            let begun = Instant::now();
+            (0..times).try_for_each(|_| model.machine.replay(graph))?;
+            model.machine.finish()?;
+            Ok(Some(begun.elapsed() / times as u32))
+        })
+    }
+
+    /// Does a list of work with the numbers of a sheet; what is known of the stream then.
+    pub(super) fn run(&mut self, key: Key, sheet: &Sheet) -> Result<Stream> {
+        self.attempt(|model| model.do_work(key, sheet))
+    }
+
+    /// Waits for all work, and tells the numbers that are somewhere then.
+    pub(super) fn tell(&mut self, from: u64, count: usize) -> Result<Vec<f32>> {
+        self.attempt(|model| model.machine.download(from, count))
+    }
+
+    /// Waits for all work.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.attempt(|model| model.machine.finish())
+    }
+
+    /// Does something with the machine. What fails for anything but memory ends the model: nobody knows what is done then.
+    fn attempt<T>(&mut self, work: impl FnOnce(&mut Self) -> Computed<T>) -> Result<T> {
+        let (rank, ranks, device) = (0, 1, self.machine.kind());
+        let fault = match self.fault.clone() {
+            Some(fault) => fault,
+            None => match work(self) {
+                Ok(done) => return Ok(done),
+                Err(fault) => fault.to_string(),
+            },
+        };
+        if fault.contains(OUT_OF_MEMORY) {
+            return Err(ModelError::DeviceMemory { rank, ranks, device, fault });
+        }
+        if self.fault.is_none() {
+            tracing::error!("{device} failed: {fault}");
+            self.fault = Some(fault.clone());
+        }
+        Err(ModelError::RankFailed { rank, ranks, device, fault })
+    }
+
+    fn do_work(&mut self, key: Key, sheet: &Sheet) -> Computed<Stream> {
+        self.machine.begin()?;
+        self.make_room(&key, sheet)?;
+        self.last = None;
+        self.machine.upload(self.buffers.fixed(0), &self.buffers.bytes_of(sheet))?;
+        match self.graphs.get(&key) {
+            Some(Known::Graph { number, stream }) => {
+                self.last = Some(*number);
+                self.machine.replay(*number)?;
+                Ok(*stream)
+            }
+            Some(Known::Seen) => {
+                self.machine.begin_graph()?;
+                let stream = self.launch(&key);
+                let number = self.machine.end_graph();
+                let (stream, number) = (stream?, number?);
+                self.graphs.insert(key, Known::Graph { number, stream });
+                self.last = Some(number);
+                self.machine.replay(number)?;
+                Ok(stream)
+            }
+            None => {
+                let stream = self.launch(&key)?;
+                if key.rows() <= GRAPH_ROWS_MAX {
+                    if self.graphs.len() == GRAPHS_MAX {
+                        self.forget_graphs()?;
+                    }
+                    self.graphs.insert(key, Known::Seen);
+                }
+                Ok(stream)
+            }
+        }
+    }
+
+    fn launch(&mut self, key: &Key) -> Computed<Stream> {
+        let Self { info, machine, weights, buffers, .. } = self;
+        Run { info, weights, buffers, machine: &mut **machine, stream: key.stream, pending: None, is_after_product: false }.all(&key.work)
+    }
+
+    fn make_room(&mut self, key: &Key, sheet: &Sheet) -> Computed<()> {
+        let sizes = self.buffers.sizes().with(&self.info.config, key.stream.rows, &key.work, sheet);
+        if sizes != self.buffers.sizes() {
+            self.forget_graphs()?;
+            self.buffers.grow(&*self.machine, &self.info.config, &self.weights, sizes)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets all graphs, once none is at work.
+    fn forget_graphs(&mut self) -> Computed<()> {
+        self.machine.finish()?;
+        self.graphs.clear();
+        self.machine.forget_graphs();
+        Ok(())
+    }
+}
+
+impl Key {
+    /// Most rows that the stream has.
+    fn rows(&self) -> usize {
+        let of_work = self.work.iter().map(|work| match work {
+            Work::Embed { rows, .. } | Work::Load { rows, .. } => *rows,
+            _ => 0,
+        });
+        of_work.max().unwrap_or(0).max(self.stream.rows)
+    }
+}

@@ -1,0 +1,384 @@
+//! Work as launches of kernels.
+
+use candle_core::{Error, Result};
+
+use super::arguments::{AddBias, AddNorm, Arguments, Attend, Decide, Embed, Heads, Keep, MoveRows, Product};
+use super::buffers::Buffers;
+use super::machine::{Launch, Machine};
+use super::sheet::ROW;
+use super::weights::{Layer, Map, NormWeights, Projection, STEP, Weights, address};
+use super::work::{ROWS_AT_ONCE, Stream, Work, row_tiles};
+use crate::config::{Activation, NormKind};
+use crate::model_info::ModelInfo;
+
+/// Bytes of a number of a sheet or of a stream.
+const WORD: u64 = 4;
+
+/// Heads of a row that a block of threads makes queries, keys or values of.
+const HEADS_AT_ONCE: usize = 4;
+
+/// Queries that a warp of attention takes at once, and warps of a part.
+const QUERIES: usize = 16;
+const WARPS_OF_PART: usize = 8;
+
+/// Work being done.
+pub(super) struct Run<'a> {
+    pub(super) info: &'a ModelInfo,
+    pub(super) weights: &'a Weights,
+    pub(super) buffers: &'a Buffers,
+    pub(super) machine: &'a mut dyn Machine,
+    pub(super) stream: Stream,
+    /// Whose sums the stream has not been added yet.
+    pub(super) pending: Option<&'a Map>,
+    /// Whether the last launch was of a product.
+    pub(super) is_after_product: bool,
+}
+
+/// Rows that go through a layer at once: the first of them, and how many.
+#[derive(Clone, Copy)]
+struct Block {
+    first: usize,
+    rows: usize,
+}
+
+/// What a product becomes, and where that goes.
+#[derive(Clone, Copy)]
+enum Outcome {
+    Sums(u64),
+    /// What activations come to.
+    Units {
+        gated: bool,
+    },
+}
+
+/// Blocks of threads, how many of these there are in each, and bytes of shared memory that it is lent.
+struct Shape([usize; 3], u32, usize);
+
+impl Run<'_> {
+    /// Does all of it; what is known of the stream then.
+    pub(super) fn all(mut self, work: &[Work]) -> Result<Stream> {
+        work.iter().try_for_each(|work| self.one(*work))?;
+        Ok(self.stream)
+    }
+
+    fn one(&mut self, work: Work) -> Result<()> {
+        match work {
+            Work::Embed { rows, at } => self.embed(rows, at),
+            Work::Load { rows, at } => self.load(rows, at),
+            Work::Keep { rows, at } => self.keep(rows, at),
+            Work::Move { count, at } => self.move_kept(count, at),
+            Work::Place(stand) => {
+                self.stream.stand = stand;
+                Ok(())
+            }
+            Work::Layer(layer) => self.in_blocks(|run, block| run.layer(layer, block)),
+            Work::KeysAndValues { layer, of_states } => {
+                self.in_blocks(|run, block| run.keys_and_values(layer, of_states, block))
+            }
+            Work::Settle => self.settle(),
+            Work::Head => self.in_blocks(Self::head),
+            Work::Decide { rows, count, at } => self.decide(rows, count, at),
+            Work::Gather { rows, at } => {
+                let [from, to] = [&self.buffers.logits, &self.buffers.gathered].map(|buffer| buffer.address);
+                self.move_rows(rows, at, [from, to], self.info.config.vocab)
+            }
+        }
+    }
+
+    /// Does something for all rows, so many at once as there is room for.
+    fn in_blocks(&mut self, mut work: impl FnMut(&mut Self, Block) -> Result<()>) -> Result<()> {
+        let all = self.stream.rows;
+        let mut blocks =
+            (0..all).step_by(ROWS_AT_ONCE).map(|first| Block { first, rows: ROWS_AT_ONCE.min(all - first) });
+        blocks.try_for_each(|block| work(self, block))
+    }
+
+    /// A product begins early after other kernels: its first weights are on their way while these work. After another
+    /// product it would take the other's place on some of the GPU's processors, and leave others idle.
+    fn launch(
+        &mut self,
+        kernel: &'static str,
+        Shape(grid, threads, lent): Shape,
+        arguments: &impl Arguments,
+    ) -> Result<()> {
+        let grid = grid.map(|blocks| blocks as u32);
+        let is_product = kernel.starts_with("product");
+        let early = is_product && !self.is_after_product;
+        self.is_after_product = is_product;
+        self.machine.launch(&Launch { kernel, grid, threads, early, lent: lent as u32, arguments: arguments.bytes() })
+    }
+
+    /// Where the stream is, from a row on.
+    fn x(&self, row: usize) -> u64 {
+        let place = &self.buffers.streams[usize::from(self.stream.is_second)];
+        place.address + (row * self.info.config.hidden) as u64 * WORD
+    }
+
+    fn embed(&mut self, rows: usize, at: usize) -> Result<()> {
+        self.stream.rows = rows;
+        let arguments = Embed {
+            tokens: self.buffers.fixed(at),
+            embedding: self.weights.embedding.address,
+            x: self.x(0),
+            width: self.info.config.hidden as i32,
+            filler: 0,
+        };
+        self.launch("embed", Shape([rows, 1, 1], 256, 0), &arguments)
+    }
+
+    /// Takes states, after which the sheet has the numbers of their rows.
+    fn load(&mut self, rows: usize, at: usize) -> Result<()> {
+        let hidden = self.info.config.hidden;
+        self.stream.rows = rows;
+        let (from, to) = (self.buffers.fixed(at), self.x(0));
+        self.move_rows(rows, at + rows * hidden, [from, to], hidden)
+    }
+
+    fn keep(&mut self, rows: usize, at: usize) -> Result<()> {
+        self.settle()?;
+        let from = self.x(0);
+        self.stream.is_second = !self.stream.is_second;
+        self.stream.rows = rows;
+        let to = self.x(0);
+        self.move_rows(rows, at, [from, to], self.info.config.hidden)
+    }
+
+    fn move_rows(&mut self, rows: usize, at: usize, [from, to]: [u64; 2], width: usize) -> Result<()> {
+        let arguments = Keep { rows: self.buffers.fixed(at), from, to, width: width as i32, filler: 0 };
+        self.launch("keep", Shape([rows, 1, 1], 256, 0), &arguments)
+    }
+
+    fn move_kept(&mut self, count: usize, at: usize) -> Result<()> {
+        let config = &self.info.config;
+        let arguments = MoveRows {
+            moves: self.buffers.fixed(at),
+            lists: self.buffers.lists(),
+            count: count as i32,
+            width: (config.kv_heads * config.head_dim) as i32,
+        };
+        self.launch("move_rows", Shape([2 * self.info.cache_layers(), 1, 1], 256, 0), &arguments)
+    }
+
+    /// Adds what is pending to all rows.
+    fn settle(&mut self) -> Result<()> {
+        match self.pending {
+            Some(_) => self.add_norm(None, Block { first: 0, rows: self.stream.rows }),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds what is pending to a block's rows, and makes packed rows of their norm.
+    fn add_norm(&mut self, norm: Option<&NormWeights>, block: Block) -> Result<()> {
+        let config = &self.info.config;
+        let pending = self.pending.take();
+        let arguments = AddNorm {
+            x: self.x(block.first),
+            sums: self.buffers.sums.address,
+            bias: address(pending.and_then(|map| map.bias.as_ref())),
+            weight: address(norm.map(|norm| &norm.weight)),
+            weight_bias: address(norm.and_then(|norm| norm.bias.as_ref())),
+            normed: address(norm.map(|_| &self.buffers.normed)),
+            eps: config.norm.eps as f32,
+            width: config.hidden as i32,
+            splits: pending.map_or(0, |map| map.splits) as i32,
+            rows: block.rows as i32,
+            is_centred: i32::from(config.norm.kind == NormKind::Layer),
+            steps: config.hidden.div_ceil(STEP) as i32,
+            tiles: row_tiles(block.rows) as i32,
+            filler: 0,
+        };
+        self.launch("add_norm", Shape([block.rows, 1, 1], 512, 0), &arguments)
+    }
+
+    /// Packed rows times a map.
+    fn product(&mut self, map: &Map, x: u64, outcome: Outcome, block: Block) -> Result<()> {
+        let tiles = row_tiles(block.rows);
+        let config = &self.info.config;
+        let is_sums = matches!(outcome, Outcome::Sums(_));
+        let arguments = Product {
+            weights: map.weights.address,
+            x,
+            sums: if let Outcome::Sums(to) = outcome { to } else { 0 },
+            units: if is_sums { 0 } else { self.buffers.units.address },
+            bias: if is_sums { 0 } else { address(map.bias.as_ref()) },
+            tiles: map.tiles as i32,
+            steps: map.steps as i32,
+            outputs: map.outputs as i32,
+            splits: map.splits as i32,
+            rows: block.rows as i32,
+            activation: activation(config.activation),
+            unit_steps: config.ffn.div_ceil(STEP) as i32,
+            filler: 0,
+        };
+        let blocks = [block.rows / (8 * tiles), map.blocks(), map.splits];
+        self.launch(product_kernel(tiles, outcome)?, Shape(blocks, 256, 0), &arguments)
+    }
+
+    fn layer(&mut self, index: usize, block: Block) -> Result<()> {
+        let layer = &self.weights.layers[index];
+        let Buffers { normed, attended, units, sums, .. } = self.buffers;
+        let sums = Outcome::Sums(sums.address);
+        self.add_norm(Some(&layer.input.norm), block)?;
+        self.product(&layer.input.map, normed.address, sums, block)?;
+        self.heads(layer, &layer.input, index, block)?;
+        self.attend(layer, index, block)?;
+        self.product(&layer.output, attended.address, sums, block)?;
+        if self.info.config.parallel_residual {
+            // The feed-forward reads the stream as it was before attention was added.
+            self.add_norm(Some(&layer.post_norm), block)?;
+            self.pending = Some(&layer.output);
+            self.add_norm(None, block)?;
+        } else {
+            self.pending = Some(&layer.output);
+            self.add_norm(Some(&layer.post_norm), block)?;
+        }
+        self.product(&layer.up, normed.address, Outcome::Units { gated: layer.is_gated }, block)?;
+        self.product(&layer.down, units.address, sums, block)?;
+        self.pending = Some(&layer.down);
+        // The next block's sums go where these are.
+        if block.rows < self.stream.rows { self.add_norm(None, block) } else { Ok(()) }
+    }
+
+    fn keys_and_values(&mut self, index: usize, of_states: bool, block: Block) -> Result<()> {
+        let layer = &self.weights.layers[index];
+        let (by, index) = match &layer.states {
+            Some(states) if of_states => (states, self.info.cache_layers() - 1),
+            _ => (&layer.input, index),
+        };
+        self.add_norm(Some(&by.norm), block)?;
+        self.product(&by.map, self.buffers.normed.address, Outcome::Sums(self.buffers.sums.address), block)?;
+        self.heads(layer, by, index, block)
+    }
+
+    /// Makes queries, keys and values of what a product came to; keys and values go to this layer of the cache.
+    fn heads(&mut self, layer: &Layer, by: &Projection, index: usize, block: Block) -> Result<()> {
+        let config = &self.info.config;
+        let size = config.head_dim;
+        let all = by.map.outputs / size;
+        let norms = layer.qk_norm.as_ref();
+        let arguments = Heads {
+            sums: self.buffers.sums.address,
+            bias: address(by.map.bias.as_ref()),
+            query_norm: address(norms.map(|norms| &norms[0])),
+            key_norm: address(norms.map(|norms| &norms[1])),
+            rotations: self.weights.rotations.address,
+            queries: self.buffers.queries.address,
+            at: self.buffers.fixed(self.stream.stand.at + block.first * ROW),
+            lists: self.buffers.lists(),
+            eps: config.norm.eps as f32,
+            scale: 1.0 / (size as f32).sqrt(),
+            size: size as i32,
+            heads: (all - 2 * config.kv_heads) as i32,
+            kv_heads: config.kv_heads as i32,
+            rotated: self.info.rotations.table().rotary_dim as i32,
+            splits: by.map.splits as i32,
+            rows: block.rows as i32,
+            is_centred: i32::from(config.norm.kind == NormKind::Layer),
+            layer: index as i32,
+        };
+        self.launch("heads", Shape([block.rows, all.div_ceil(HEADS_AT_ONCE), 1], 128, 0), &arguments)
+    }
+
+    fn attend(&mut self, layer: &Layer, index: usize, block: Block) -> Result<()> {
+        let config = &self.info.config;
+        let (heads, kv_heads, size, parts) = (config.heads, config.kv_heads, config.head_dim, self.stream.stand.parts);
+        let beside = layer.states.as_ref().map_or(-1, |_| self.info.cache_layers() as i32 - 1);
+        let arguments = Attend {
+            queries: self.buffers.queries.address,
+            parts: self.buffers.parts.address,
+            out: self.buffers.attended.address,
+            at: self.buffers.fixed(self.stream.stand.at + block.first * ROW),
+            lists: self.buffers.lists(),
+            heads: heads as i32,
+            kv_heads: kv_heads as i32,
+            size: size as i32,
+            layer: index as i32,
+            beside,
+            window: layer.window.unwrap_or(0) as i32,
+            part_count: parts as i32,
+            steps: (heads * size).div_ceil(STEP) as i32,
+            tiles: row_tiles(block.rows) as i32,
+            first_row: 0,
+            rows: 0,
+            filler: 0,
+        };
+        let group = heads / kv_heads;
+        let (sets, rows_of_group) = (group.div_ceil(QUERIES), (QUERIES / group).max(1));
+        let lent = WARPS_OF_PART * QUERIES * (size + 2) * size_of::<f32>();
+        let at_once = self.buffers.rows_of_parts(parts).min(block.rows);
+        for first_row in (0..block.rows).step_by(at_once) {
+            let rows = at_once.min(block.rows - first_row);
+            let arguments = Attend { first_row: first_row as i32, rows: rows as i32, ..arguments };
+            let shape = Shape([rows.div_ceil(rows_of_group), kv_heads * sets, parts], 256, lent);
+            self.launch(attend_kernel(size)?, shape, &arguments)?;
+            if parts > 1 {
+                self.launch("merge", Shape([rows, heads, 1], 128, 0), &arguments)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, block: Block) -> Result<()> {
+        let (weights, vocab) = (self.weights, self.info.config.vocab);
+        self.add_norm(Some(&weights.final_norm), block)?;
+        let logits = self.buffers.logits.address + (block.first * vocab) as u64 * WORD;
+        self.product(&weights.head, self.buffers.normed.address, Outcome::Sums(logits), block)?;
+        let Some(bias) = &weights.head.bias else { return Ok(()) };
+        let arguments = AddBias { rows: logits, bias: bias.address, width: vocab as i32, filler: 0 };
+        self.launch("add_bias", Shape([block.rows, 1, 1], 256, 0), &arguments)
+    }
+
+    fn decide(&mut self, rows: usize, count: usize, at: usize) -> Result<()> {
+        let arguments = Decide {
+            logits: self.buffers.logits.address,
+            said: self.buffers.said.address,
+            rows: self.buffers.fixed(at),
+            limits: self.buffers.fixed(at + rows),
+            vocabulary: self.info.config.vocab as i32,
+            count: count as i32,
+        };
+        self.launch("decide", Shape([rows, 1, 1], 1024, 0), &arguments)
+    }
+}
+
+/// The number that kernels know an activation by.
+fn activation(activation: Activation) -> i32 {
+    match activation {
+        Activation::Silu => 0,
+        Activation::Gelu => 1,
+        Activation::GeluTanh => 2,
+        Activation::Relu => 3,
+    }
+}
+
+fn product_kernel(tiles: usize, outcome: Outcome) -> Result<&'static str> {
+    Ok(match (tiles, outcome) {
+        (1, Outcome::Sums(_)) => "product_1_sums",
+        (2, Outcome::Sums(_)) => "product_2_sums",
+        (4, Outcome::Sums(_)) => "product_4_sums",
+        (8, Outcome::Sums(_)) => "product_8_sums",
+        (1, Outcome::Units { gated: true }) => "product_1_gated",
+        (2, Outcome::Units { gated: true }) => "product_2_gated",
+        (4, Outcome::Units { gated: true }) => "product_4_gated",
+        (8, Outcome::Units { gated: true }) => "product_8_gated",
+        (1, Outcome::Units { gated: false }) => "product_1_plain",
+        (2, Outcome::Units { gated: false }) => "product_2_plain",
+        (4, Outcome::Units { gated: false }) => "product_4_plain",
+        (8, Outcome::Units { gated: false }) => "product_8_plain",
+        (tiles, _) => return Err(Error::Msg(format!("there is no product of {tiles} tiles of rows"))),
+    })
+}
+
+/// The kernel for heads of a size.
+pub(super) fn attend_kernel(size: usize) -> Result<&'static str> {
+    Ok(match size {
+        16 => "attend_16",
+        32 => "attend_32",
+        64 => "attend_64",
+        80 => "attend_80",
+        96 => "attend_96",
+        128 => "attend_128",
+        256 => "attend_256",
+        _ => return Err(Error::Msg(format!("there is no attention for heads of {size}"))),
+    })
+}

@@ -1,0 +1,99 @@
+//! What the host tells a pass: one sheet of numbers, uploaded at once.
+//!
+//! Its first part has what every pass of the same shape has in the same places: tokens, rows, where they stand. The second
+//! has lists of any length, to which rows point: blocks, runs of slots, addresses of keys and values.
+
+use super::work::{Stand, bucketed};
+use crate::kv_cache::Move;
+use crate::placed::Placed;
+
+/// Numbers that say where a row stands: `RowAt` in `kernels/common.h`.
+pub(super) const ROW: usize = 8;
+
+/// Positions of a tile of attention.
+const TILE: usize = 32;
+
+/// Tiles that make a part of what a row sees.
+const TILES_OF_PART: usize = 16;
+
+/// A sheet being written.
+#[derive(Default)]
+pub(super) struct Sheet {
+    pub(super) fixed: Vec<u32>,
+    pub(super) lists: Vec<u32>,
+}
+
+/// Rows of sequences whose keys and values lie in the same memory.
+pub(super) struct Rows<'a> {
+    pub(super) placed: &'a [Placed],
+    /// Where its memory's addresses are among the lists.
+    pub(super) memory_at: u32,
+}
+
+impl Sheet {
+    /// Writes numbers, and so many zeros after them; where they are.
+    pub(super) fn write(&mut self, numbers: impl IntoIterator<Item = u32>, zeros: usize) -> usize {
+        let at = self.fixed.len();
+        self.fixed.extend(numbers.into_iter().chain(std::iter::repeat_n(0, zeros)));
+        at
+    }
+
+    /// Writes where rows stand, all groups one after the other. With states beside tokens, these are seen too.
+    pub(super) fn place(&mut self, groups: &[Rows<'_>], with_states: bool) -> Stand {
+        let mut rows = Vec::new();
+        let mut tiles = 0;
+        for Rows { placed, memory_at } in groups {
+            for placed in *placed {
+                let blocks_at = self.list(placed.blocks.numbers());
+                for path in &placed.paths {
+                    let runs_at = self.lists.len() as u32;
+                    let mut position = placed.shared;
+                    for run in path {
+                        self.list([position as u32, run.slot as u32]);
+                        position += run.len;
+                    }
+                    let slot = path.last().map_or(0, |run| run.slot + run.len - 1);
+                    let stated = placed.stated.min(position);
+                    tiles = tiles.max(position.div_ceil(TILE) + if with_states { stated.div_ceil(TILE) } else { 0 });
+                    rows.extend([
+                        position as u32,
+                        placed.shared as u32,
+                        runs_at,
+                        path.len() as u32,
+                        blocks_at,
+                        placed.stated as u32,
+                        *memory_at,
+                        placed.blocks.place(slot) as u32,
+                    ]);
+                }
+            }
+        }
+        let fillers = bucketed(rows.len() / ROW) * ROW - rows.len();
+        Stand { at: self.write(rows, fillers), parts: tiles.div_ceil(TILES_OF_PART).max(1).next_power_of_two() }
+    }
+
+    /// Writes a list; where it is.
+    fn list(&mut self, numbers: impl IntoIterator<Item = u32>) -> u32 {
+        let at = self.lists.len() as u32;
+        self.lists.extend(numbers);
+        at
+    }
+
+    /// Writes moves of rows in a memory whose addresses are there, filled up to a count that more passes have: a row that
+    /// moves to where it is stays. Where they are, and how many.
+    pub(super) fn moves(&mut self, memory_at: u32, moves: &[Move]) -> (usize, usize) {
+        let count = moves.len().next_power_of_two();
+        let at = self.write([memory_at], 0);
+        let stays = moves.first().map_or(0, |first| first.to);
+        let filled = moves.iter().flat_map(|row| [row.from, row.to]);
+        self.write(filled.chain(std::iter::repeat_n(stays, 2 * (count - moves.len()))), 0);
+        (at, count)
+    }
+
+    /// Writes addresses where 8 bytes may begin.
+    pub(super) fn list_addresses(&mut self, addresses: &[u64]) -> u32 {
+        let even = self.lists.len().next_multiple_of(2);
+        self.lists.resize(even, 0);
+        self.list(addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32]))
+    }
+}
