@@ -23,7 +23,10 @@ use crate::error::BenchError;
 use crate::statistics::median;
 
 /// Tokens verified at once.
-const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+const ROWS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
+/// How often a device does a pass's work anew, to tell its time from the host's.
+const REPEATED: usize = 5;
 
 /// Bytes read to find the bandwidth of memory: beyond any cache.
 const MEMORY_BYTES: usize = 512 << 20;
@@ -37,7 +40,7 @@ pub struct Kernels {
     /// Measure models of these shapes, of random weights that are made in memory, instead.
     ///
     /// A pass costs what it does with trained weights. The names are those of Llama 3.2 (1 B and 3 B parameters), Llama 3.1
-    /// (8 B), Mistral (7 B) and Qwen 2.5; `1.1b` is `llama-1b` with a vocabulary of 32 000. A shape that does not fit into
+    /// (8 B), Llama 2 (13 B), Mistral (7 B) and Qwen 2.5; `1.1b` is `llama-1b` with a vocabulary of 32 000. A shape that does not fit into
     /// memory in every arithmetic is refused before anything is measured.
     #[arg(long, value_delimiter = ',', value_parser = shape_parser(), conflicts_with = "targets", value_name = "S[,S…]")]
     shape: Vec<Shape>,
@@ -101,6 +104,8 @@ struct PassTime {
     bound: &'static str,
     /// Relative to the floor.
     to_floor: f64,
+    /// On a device, what the time is beyond that of its own work, in microseconds.
+    host_us: Option<f64>,
 }
 
 pub(crate) fn run(system: &SystemArgs, args: &Kernels) -> Result<Verdict, BenchError> {
@@ -159,13 +164,14 @@ impl Floors {
     }
 
     /// The figures of passes over so many rows, of which one alone takes `one_row_ms`.
-    fn pass(&self, rows: usize, turns: &[f64], one_row_ms: f64) -> PassTime {
-        let ms = median_ms(turns);
+    fn pass(&self, rows: usize, times: &Times, one_row_ms: f64) -> PassTime {
+        let ms = median_ms(&times.whole);
+        let host_us = median(times.of_device.iter().copied()).map(|of_device| (ms - of_device) * 1e3);
         let computing_ms = rows as f64 * self.computing_ms;
         let (floor_ms, bound) =
             if self.reading_ms > computing_ms { (self.reading_ms, "memory") } else { (computing_ms, "arithmetic") };
         let (to_one_row, to_floor) = (ms / one_row_ms, ms / floor_ms);
-        PassTime { rows, turns: turns.len(), ms, to_one_row, floor_ms, bound, to_floor }
+        PassTime { rows, turns: times.whole.len(), ms, to_one_row, floor_ms, bound, to_floor, host_us }
     }
 }
 
@@ -188,7 +194,7 @@ fn measure(
         ways.iter().zip(&decoders).zip(bandwidths).zip(times).zip(together).zip(readings)
     {
         let floors = Floors::new(decoder, bandwidth, machine.peak_flops);
-        let one_row_ms = median_ms(&times[0]);
+        let one_row_ms = median_ms(&times[0].whole);
         measured.push(Measured {
             target: subject.name().to_owned(),
             shape: Sizes::of(subject.config()),
@@ -205,13 +211,20 @@ fn measure(
 }
 
 /// The times of passes over each number of rows.
-type PassTimes = [Vec<f64>; ROWS.len()];
+type PassTimes = [Times; ROWS.len()];
+
+/// Those of passes over one number of rows, and how long each took the device alone, in milliseconds.
+#[derive(Clone, Default)]
+struct Times {
+    whole: Vec<f64>,
+    of_device: Vec<f64>,
+}
 
 /// The times of passes over each number of rows by each model, taken in turns. Each follows one of its size, as in
 /// decoding: what the largest pass leaves of small weights in the processor's caches says nothing of the smallest.
 fn times_ms(decoders: &[Decoder], work: &mut Workspace) -> Result<Vec<PassTimes>, ModelError> {
     let mut caches = decoders.iter().map(|decoder| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?;
-    let mut times = vec![[const { Vec::new() }; ROWS.len()]; decoders.len()];
+    let mut times = vec![PassTimes::default(); decoders.len()];
     let mut turns = Turns::of(decoders.len());
     while turns.another() {
         for ((decoder, cache), times) in decoders.iter().zip(&mut caches).zip(&mut times) {
@@ -224,7 +237,9 @@ fn times_ms(decoders: &[Decoder], work: &mut Workspace) -> Result<Vec<PassTimes>
                     Ok(took.as_secs_f64() * 1e3)
                 };
                 timed()?;
-                times.push(timed()?);
+                times.whole.push(timed()?);
+                let of_device = decoder.device_time(REPEATED)?;
+                times.of_device.extend(of_device.map(|time| time.as_secs_f64() * 1e3));
             }
         }
     }
@@ -274,9 +289,13 @@ fn passes_table(passes: &[PassTime]) -> comfy_table::Table {
             format!("{:.2}", pass.to_one_row),
             format!("{:.3} ({})", pass.floor_ms, pass.bound),
             format!("{:.2}", pass.to_floor),
+            pass.host_us.map_or(String::new(), |host_us| format!("{host_us:.0}")),
         ]
     };
-    report::table(&["tokens", "time (ms)", "to one token", "floor (ms)", "to the floor"], passes.iter().map(row))
+    report::table(
+        &["tokens", "time (ms)", "to one token", "floor (ms)", "to the floor", "host (µs)"],
+        passes.iter().map(row),
+    )
 }
 
 fn together_table(passes: &[Together]) -> comfy_table::Table {

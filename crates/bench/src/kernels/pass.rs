@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use espalier_model::{Asked, Decoder, KvCache, Logits, ModelError, Row, Segment, Workspace};
+use espalier_model::{Asked, BestOf, Decoder, KvCache, Logits, ModelError, Row, Segment, Workspace};
 
 /// Tokens before the rows.
 pub(super) const CONTEXT: usize = 256;
@@ -85,7 +85,12 @@ pub(super) fn pass(
     rows: &[Row],
 ) -> Result<(), ModelError> {
     let mut segments = [Segment { cache, rows, logits: Logits::All }];
-    decoder.forward(work, &mut segments, Asked::default()).map(drop)
+    decoder.forward(work, &mut segments, Asked { best: &[best(decoder)], ..Asked::default() }).map(drop)
+}
+
+/// What greedy decoding asks of each row.
+pub(super) fn best(decoder: &Decoder) -> Option<BestOf> {
+    Some(BestOf { count: 1, vocab: decoder.config().vocab })
 }
 
 #[cfg(test)]

@@ -68,11 +68,22 @@ const LLAMA_8B: Shape =
 impl Shape {
     /// All shapes, by family and size. `1.1b` is Llama 3.2 with 1 B parameters but for a vocabulary of 32 000 and a head of
     /// its own.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self { name: "1.1b", vocab: 32_000, tied: false, ..LLAMA_1B },
         LLAMA_1B,
         Self { name: "llama-3b", layers: 28, hidden: 3072, heads: 24, head_dim: 128, ..LLAMA_1B },
         LLAMA_8B,
+        Self {
+            name: "llama-13b",
+            layers: 40,
+            hidden: 5120,
+            ffn: 13_824,
+            heads: 40,
+            kv_heads: 40,
+            vocab: 32_000,
+            rope_theta: 10_000.0,
+            ..LLAMA_8B
+        },
         Self { name: "mistral-7b", model_type: "mistral", vocab: 32_768, rope_theta: 1_000_000.0, ..LLAMA_8B },
         QWEN_0_5B,
         Self { name: "qwen-1.5b", layers: 28, hidden: 1536, ffn: 8960, heads: 12, head_dim: 128, ..QWEN_0_5B },
@@ -157,6 +168,7 @@ mod tests {
         ("llama-1b", 1240.0),
         ("llama-3b", 3210.0),
         ("llama-8b", 8030.0),
+        ("llama-13b", 13_016.0),
         ("mistral-7b", 7250.0),
         ("qwen-0.5b", 494.0),
         ("qwen-1.5b", 1544.0),
@@ -175,7 +187,7 @@ mod tests {
     #[test]
     fn an_unknown_shape_is_refused_with_those_that_are_known() {
         let refusal = "llama-2b".parse::<Shape>().unwrap_err().to_string();
-        let known = "1.1b, llama-1b, llama-3b, llama-8b, mistral-7b, qwen-0.5b, qwen-1.5b, qwen-7b";
+        let known = "1.1b, llama-1b, llama-3b, llama-8b, llama-13b, mistral-7b, qwen-0.5b, qwen-1.5b, qwen-7b";
         assert_eq!(refusal, format!("no shape is called \"llama-2b\", only {known} are known"));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use espalier_model::{Asked, Decoder, KvCache, Logits, ModelError, Row, Segment, Workspace};
 use serde::Serialize;
 
-use super::pass::{Turns, cache, sharing_caches, tree};
+use super::pass::{Turns, best, cache, sharing_caches, tree};
 use crate::statistics::median;
 
 /// What is measured. With one row each it is plain decoding: no more sequences than rows in the other tables, but each with
@@ -114,7 +114,8 @@ fn pass(decoder: &Decoder, work: &mut Workspace, caches: &mut [KvCache], rows: &
     let begun = Instant::now();
     let segment = |cache| Segment { cache, rows, logits: Logits::All };
     let mut segments: Vec<Segment<'_>> = caches.iter_mut().map(segment).collect();
-    decoder.forward(work, &mut segments, Asked::default())?;
+    let best = vec![best(decoder); segments.len()];
+    decoder.forward(work, &mut segments, Asked { best: &best, ..Asked::default() })?;
     let took = begun.elapsed().as_secs_f64() * 1e3;
     caches.iter_mut().try_for_each(|cache| cache.keep_path(&[]))?;
     Ok(took)
