@@ -8,9 +8,9 @@ use candle_core::{Device, Result as Computed};
 
 use super::buffers::Buffers;
 use super::machine::Machine;
-use super::weights::Weights;
 use super::run::Run;
 use super::sheet::Sheet;
+use super::weights::Weights;
 use super::work::{GRAPH_ROWS_MAX, Stream, Work};
 use crate::error::{ModelError, Result};
 use crate::model_info::ModelInfo;
@@ -46,7 +46,10 @@ pub(super) struct Key {
 enum Known {
     /// That it has been done once.
     Seen,
-    Graph { number: usize, stream: Stream },
+    Graph {
+        number: usize,
+        stream: Stream,
+    },
 }
 
 /// The machine of a device.
@@ -167,7 +170,16 @@ impl FusedModel {
 
     fn launch(&mut self, key: &Key) -> Computed<Stream> {
         let Self { info, machine, weights, buffers, .. } = self;
-        Run { info, weights, buffers, machine: &mut **machine, stream: key.stream, pending: None, is_after_product: false }.all(&key.work)
+        Run {
+            info,
+            weights,
+            buffers,
+            machine: &mut **machine,
+            stream: key.stream,
+            pending: None,
+            is_after_product: false,
+        }
+        .all(&key.work)
     }
 
     fn make_room(&mut self, key: &Key, sheet: &Sheet) -> Computed<()> {
