@@ -6,8 +6,10 @@
 mod asking;
 mod body;
 mod playground;
+mod rates;
 mod reply;
 mod telling;
+mod tokens;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,11 +17,13 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use espalier_openai::{ErrorReply, Kind};
 use espalier_proto::{Fault, TargetCard};
+use espalier_service_kit::Monitor;
 use serde_json::{Value, json};
 
 use self::reply::Refused;
@@ -34,6 +38,8 @@ pub(crate) struct Http {
     pub(crate) gateway: Gateway,
     pub(crate) keys: Option<Arc<Keys>>,
     pub(crate) intake: Intake,
+    /// What is measured of the process, if anybody watches it.
+    pub(crate) monitor: Option<Monitor>,
 }
 
 /// All that can be asked.
@@ -45,10 +51,12 @@ pub(crate) fn routes(http: Http) -> Router {
     };
     page.route("/v1/chat/completions", post(chat))
         .route("/v1/completions", post(completion))
+        .route("/v1/tokenize", post(tokenize))
         .route("/v1/models", get(models))
         .route("/v1/models/{name}", get(model))
         .route("/v1/{*path}", any(nothing))
         .method_not_allowed_fallback(not_allowed)
+        .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "the gateway is at work\n" }))
         .route("/readyz", get(ready))
         .with_state(http)
@@ -60,6 +68,19 @@ async fn chat(State(http): State<Http>, request: Request<Body>) -> Result<Respon
 
 async fn completion(State(http): State<Http>, request: Request<Body>) -> Result<Response, Refused> {
     http.generate(Kind::Completion, request).await
+}
+
+async fn tokenize(State(http): State<Http>, request: Request<Body>) -> Result<Response, Refused> {
+    http.tokenize(request).await
+}
+
+/// What scrapers read, for who may ask for the status of all services.
+async fn metrics(State(http): State<Http>, headers: HeaderMap) -> Result<Response, Refused> {
+    let holder = http.holder(&headers)?;
+    holder.as_ref().map_or(Ok(()), Holder::check_status).map_err(|error| Fault::from(GatewayError::from(error)))?;
+    let Some(monitor) = &http.monitor else { return Err(ErrorReply::no_route("GET", "/metrics").into()) };
+    let (text, kind) = monitor.metrics(headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()));
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }
 
 async fn models(State(http): State<Http>, headers: HeaderMap) -> Result<Response, Refused> {

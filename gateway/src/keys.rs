@@ -11,6 +11,7 @@ mod live;
 mod meter;
 mod ring;
 
+pub(crate) use allowance::Left;
 pub use error::{KEYS_BYTES_MAX, KEYS_MAX, KeyError, KeysError, KeysParseError};
 pub use file::count_keys;
 pub(crate) use live::Keys;

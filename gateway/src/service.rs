@@ -6,8 +6,11 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use espalier_proto::pb::generation_server::Generation as GenerationRpc;
-use espalier_proto::{Chunk, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, SequenceId, TargetCard, pb};
+use espalier_proto::{
+    Chunk, Fault, FaultKind, GenerationEvent, GenerationRequest, Party, Prompt, SequenceId, TargetCard, pb,
+};
 use espalier_service_kit::{CallerAddress, Deadline};
+use espalier_speculation::Token;
 use futures::{Stream, StreamExt, stream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
@@ -26,7 +29,7 @@ use crate::reopening::Reopening;
 use crate::session::Session;
 use crate::status::Surveys;
 use crate::usual::Usual;
-use crate::validate::{ValidRequest, find_target};
+use crate::validate::{ValidRequest, find_target, tokens_of};
 
 /// How long a gateway waits at its start for all services to say what they are.
 const FIRST_ANSWERS_MAX: Duration = Duration::from_secs(5);
@@ -64,6 +67,15 @@ pub(crate) struct Parts {
     pub(crate) keys: Option<Arc<Keys>>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) door: Arc<Door>,
+}
+
+/// A prompt as a target reads it.
+pub(crate) struct Tokenized {
+    /// How many tokens the target can hold.
+    pub(crate) context: usize,
+    pub(crate) tokens: Vec<Token>,
+    /// What each is alone.
+    pub(crate) texts: Vec<String>,
 }
 
 /// An answer at work, with its place.
@@ -139,6 +151,24 @@ impl Gateway {
     /// The requests that are being served, and those that wait.
     pub fn occupancy(&self) -> Occupancy {
         self.0.door.occupancy()
+    }
+
+    /// The tokens of a prompt as a target reads them, what each is alone, and how many the target can hold. No slot is
+    /// needed, but a turn to tokenize.
+    pub(crate) async fn tokenize(&self, target: String, prompt: Prompt) -> Result<Tokenized, GatewayError> {
+        let inner = Arc::clone(&self.0);
+        let workplace = inner.directory.surroundings().workplace;
+        // Nobody closes it.
+        let turn = Arc::clone(&inner.tokenizing).acquire_owned().await;
+        let tokenize = move || {
+            let _turn = turn;
+            let (target, tokens) = tokens_of(&target, prompt, &inner.directory, &inner.usual.renderer)?;
+            let text = |token: &Token| target.tokenizer.decode(&[*token]);
+            let texts = tokens.iter().map(text).collect::<Result<_, _>>().map_err(RequestError::from)?;
+            Ok::<_, RequestError>(Tokenized { context: target.card.context, tokens, texts })
+        };
+        let panicked = || Fault::new(Party::Gateway, FaultKind::Internal, "the prompt could not be tokenized");
+        Ok(workplace.compute(tokenize).await.ok_or_else(panicked)??)
     }
 
     /// Finds room for a request, checks it and gets it under way.

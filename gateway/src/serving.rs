@@ -29,7 +29,7 @@ pub async fn serve(
         watching.spawn(keys.watch());
     }
     let intake = Intake::default();
-    let http = Http { gateway: gateway.clone(), keys: keys.clone(), intake: intake.clone() };
+    let http = Http { gateway: gateway.clone(), keys: keys.clone(), intake: intake.clone(), monitor: bound.monitor() };
     let server = GenerationServer::new(gateway);
     bound
         .with_http(routes(http))

@@ -219,6 +219,20 @@ fn check_length(prompt: &Prompt, target: &TargetInfo) -> Result<(), RequestError
     Ok(())
 }
 
+/// The tokens of a prompt that a target could take, and the target. This may take a while.
+pub(crate) fn tokens_of(
+    target: &str,
+    prompt: Prompt,
+    directory: &Directory,
+    renderer: &Renderer,
+) -> Result<(Arc<TargetInfo>, Vec<Token>), RequestError> {
+    let target = find_target(target, directory)?;
+    check_length(&prompt, &target)?;
+    let tokens = tokenize(prompt, &target.tokenizer, renderer)?;
+    check_tokens("the prompt", &tokens, &target)?;
+    Ok((target, tokens))
+}
+
 fn tokenize(prompt: Prompt, tokenizer: &Tokenizer, renderer: &Renderer) -> Result<Vec<Token>, RequestError> {
     let tokens = match prompt {
         Prompt::Tokens(tokens) => tokens,

@@ -28,6 +28,11 @@ impl Fields {
         format!("{}{name}", self.prefix)
     }
 
+    /// Whether a field is there, and not null.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.left.get(name).is_some_and(|value| !value.is_null())
+    }
+
     /// Takes a field, if it is there and not null.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, RequestError> {
         match self.left.remove(name) {

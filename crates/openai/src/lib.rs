@@ -11,7 +11,9 @@ mod logprobs;
 mod prompt;
 mod request;
 mod sampling;
+mod tokens;
 
 pub use answer::{Answer, Choice, Names, Part, Usage};
 pub use error::{ErrorBody, ErrorReply, RequestError};
 pub use request::{Asked, Kind};
+pub use tokens::{Tokens, TokensAsked};

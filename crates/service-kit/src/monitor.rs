@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use espalier_metrics::catalogue::{BUILD_INFO, READY, RESIDENT_MEMORY};
-use espalier_metrics::{Registry, Snapshot, Source};
+use espalier_metrics::{Registry, Snapshot, Source, TextFormat};
 use parking_lot::Mutex;
 
 use crate::memory::Bytes;
@@ -84,6 +84,12 @@ impl Monitor {
         &self.registry
     }
 
+    /// What the process measures as text, in the format that `accept` asks for, and what that is called.
+    pub fn metrics(&self, accept: Option<&str>) -> (String, &'static str) {
+        let format = TextFormat::accepted(accept);
+        (self.registry.snapshot().text(format).to_string(), format.content_type())
+    }
+
     /// How it stands with the process.
     pub fn answer(&self, question: Question) -> Answer {
         let services = self.services.lock();
@@ -111,6 +117,11 @@ impl Monitored {
         if let Some(service) = self.monitor.services.lock().get_mut(self.place) {
             service.standing = standing;
         }
+    }
+
+    /// That of its process.
+    pub(crate) fn monitor(&self) -> &Monitor {
+        &self.monitor
     }
 
     /// Has the service's measurements told.

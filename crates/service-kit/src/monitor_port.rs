@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use espalier_metrics::TextFormat;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -112,9 +111,8 @@ fn respond(method: &Method, path: &str, accept: Option<&HeaderValue>, monitor: &
 }
 
 fn metrics(accept: Option<&HeaderValue>, monitor: &Monitor) -> Response<Full<Bytes>> {
-    let format = TextFormat::accepted(accept.and_then(|accept| accept.to_str().ok()));
-    let written = monitor.registry().snapshot().text(format).to_string();
-    with_type(StatusCode::OK, written, format.content_type())
+    let (written, kind) = monitor.metrics(accept.and_then(|accept| accept.to_str().ok()));
+    with_type(StatusCode::OK, written, kind)
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

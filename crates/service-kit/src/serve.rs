@@ -26,7 +26,7 @@ use tower::Service;
 use crate::coalesce::Coalesced;
 use crate::deadline_layer::DeadlineLayer;
 use crate::incoming::{Bounds, Caller, incoming};
-use crate::monitor::{Monitored, Standing};
+use crate::monitor::{Monitor, Monitored, Standing};
 use crate::propagation::rpc_span;
 use crate::tls::ServerTls;
 use crate::wire::{Arrivals, Duplex, Taken, tcp_arrivals};
@@ -202,6 +202,11 @@ impl Bound {
     #[must_use]
     pub fn watched_as(self, service: Monitored) -> Self {
         Self { monitored: Some(service), ..self }
+    }
+
+    /// What is told of the process, if anybody watches it.
+    pub fn monitor(&self) -> Option<Monitor> {
+        self.monitored.as_ref().map(|monitored| monitored.monitor().clone())
     }
 
     /// Has the service's measurements told to those who watch it, if anybody may.

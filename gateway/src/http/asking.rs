@@ -12,6 +12,7 @@ use espalier_proto::{CLIENT_NAME_KEY, Fault, Party, pb};
 use espalier_service_kit::CallerAddress;
 use tonic::metadata::MetadataMap;
 
+use super::rates::add_rates;
 use super::reply::Refused;
 use super::telling::{Choices, Texts};
 use super::{Http, now};
@@ -40,7 +41,8 @@ impl Http {
         let asked = Asked::parse(kind, &self.read(&headers, body).await?)?;
         self.check_model(&asked.model)?;
         let address = extensions.get::<CallerAddress>().copied();
-        let caller = Arc::new(Caller { holder, address, metadata: metadata(&headers, asked.user.as_deref()) });
+        let caller =
+            Arc::new(Caller { holder: holder.clone(), address, metadata: metadata(&headers, asked.user.as_deref()) });
         let call = |choice| begin(self.gateway.clone(), choice, Arc::clone(&caller));
         let field = asked.constraint_field.as_deref();
         let choices = Choices::begin(asked.choices.into_iter().map(call), asked.of_each).await;
@@ -58,11 +60,14 @@ impl Http {
         if let Ok(id) = id.parse() {
             response.headers_mut().insert(ID_HEADER, id);
         }
+        if let Some(holder) = &holder {
+            add_rates(response.headers_mut(), holder);
+        }
         Ok(response)
     }
 
     /// A target that nobody has heard of is told by the name that the API has for it.
-    fn check_model(&self, model: &str) -> Result<(), Refused> {
+    pub(super) fn check_model(&self, model: &str) -> Result<(), Refused> {
         match self.gateway.check_known(model) {
             Err(error) if error.missing().is_none() => Err(ErrorReply::no_model(error).into()),
             _ => Ok(()),

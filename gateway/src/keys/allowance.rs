@@ -24,6 +24,17 @@ pub(super) struct Allowance {
     at: Instant,
 }
 
+/// What is left of an allowance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Units that flow in a minute.
+    pub(crate) limit: u32,
+    /// Whole units that may be used now.
+    pub(crate) left: u32,
+    /// When it holds a minute's worth again, if nothing is used meanwhile.
+    pub(crate) full_in: Duration,
+}
+
 impl Allowance {
     pub(super) fn new(per_minute: NonZeroU32, now: Instant) -> Self {
         Self { per_minute, level: capacity(per_minute), at: now }
@@ -39,6 +50,14 @@ impl Allowance {
         self.refill(now);
         self.per_minute = per_minute;
         self.level = self.level.min(capacity(per_minute));
+    }
+
+    /// What is left of it; nothing where it is in debt.
+    pub(super) fn left(&mut self, now: Instant) -> Left {
+        self.refill(now);
+        let left = u32::try_from((self.level / PARTS).max(0)).unwrap_or(u32::MAX);
+        let full_in = self.has(capacity(self.per_minute)).err().unwrap_or_default();
+        Left { limit: self.per_minute.get(), left, full_in }
     }
 
     /// Takes a unit.
@@ -118,6 +137,17 @@ mod tests {
         let rested = begun + 3600 * SECOND;
         assert!((0..6).all(|_| allowance.take(rested).is_ok()));
         assert!(allowance.take(rested).is_err(), "it holds no more than a minute's worth");
+    }
+
+    #[test]
+    fn what_is_left_is_told() {
+        let begun = Instant::now();
+        let mut allowance = allowance(60, begun);
+        assert_eq!(allowance.left(begun), Left { limit: 60, left: 60, full_in: Duration::ZERO });
+        allowance.charge(45, begun);
+        assert_eq!(allowance.left(begun), Left { limit: 60, left: 15, full_in: 45 * SECOND });
+        allowance.charge(45, begun);
+        assert_eq!(allowance.left(begun + SECOND), Left { limit: 60, left: 0, full_in: 89 * SECOND });
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::allowance::Allowance;
+use super::allowance::{Allowance, Left};
 use super::file::KeyLimits;
 use crate::admission::{Reason, Refusal};
 
@@ -14,6 +14,13 @@ use crate::admission::{Reason, Refusal};
 pub(super) struct Meter {
     requests: Option<Allowance>,
     tokens: Option<Allowance>,
+}
+
+/// What is left of a key's limits, where it has some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeftOfKey {
+    pub(crate) requests: Option<Left>,
+    pub(crate) tokens: Option<Left>,
 }
 
 impl Meter {
@@ -42,6 +49,12 @@ impl Meter {
             requests.take(now).map_err(|wait| refusal(Reason::RequestRate { limit }, wait))?;
         }
         Ok(())
+    }
+
+    /// What is left of what is limited.
+    pub(super) fn left(&mut self, now: Instant) -> LeftOfKey {
+        let left = |allowance: &mut Option<Allowance>| allowance.as_mut().map(|allowance| allowance.left(now));
+        LeftOfKey { requests: left(&mut self.requests), tokens: left(&mut self.tokens) }
     }
 
     /// So many tokens were read or generated.

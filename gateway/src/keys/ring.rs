@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::error::KeyError;
 use super::file::Entry;
-use super::meter::Meter;
+use super::meter::{LeftOfKey, Meter};
 use crate::admission::{Claim, Client, Refusal};
 
 /// A key, and what was used of its limits: rings that follow each other share that.
@@ -85,6 +85,11 @@ impl Holder {
     /// Which rate it is over, and when it is not any more.
     pub(crate) fn begin(&self) -> Result<(), Refusal> {
         self.0.meter.lock().begin(Instant::now())
+    }
+
+    /// What is left of its limits now.
+    pub(crate) fn left(&self) -> LeftOfKey {
+        self.0.meter.lock().left(Instant::now())
     }
 
     /// So many tokens were read or generated.

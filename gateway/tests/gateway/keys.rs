@@ -9,7 +9,7 @@ use espalier_gateway::{Args, Config, Gateway, Occupancy, Profiles};
 use espalier_proto::{API_KEY_HEADER, ApiKey, CLIENT_NAME_KEY, EndCounts, GenerationRequest, SystemStatus, pb};
 use espalier_service_kit::channel;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -105,6 +105,13 @@ fn path(folder: &TempDir) -> PathBuf {
 
 /// What a call of OpenAI's API is answered with, and the status.
 async fn over_http(url: &str, key: Option<&str>, max_tokens: usize) -> (u16, Value) {
+    let response = call_over_http(url, key, max_tokens).await;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap())
+}
+
+async fn call_over_http(url: &str, key: Option<&str>, max_tokens: usize) -> hyper::Response<Incoming> {
     let address = url.strip_prefix("http://").unwrap();
     let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
     let (mut sender, connection) = http1::handshake(stream).await.unwrap();
@@ -114,10 +121,7 @@ async fn over_http(url: &str, key: Option<&str>, max_tokens: usize) -> (u16, Val
         call = call.header("authorization", format!("Bearer {}", secret(name).reveal()));
     }
     let body = json!({"model": "toy", "prompt": PROMPT, "max_tokens": max_tokens, "temperature": 0});
-    let response = sender.send_request(call.body(Full::new(Bytes::from(body.to_string()))).unwrap()).await.unwrap();
-    let status = response.status().as_u16();
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    (status, serde_json::from_slice(&body).unwrap())
+    sender.send_request(call.body(Full::new(Bytes::from(body.to_string()))).unwrap()).await.unwrap()
 }
 
 /// Beside the file and then in its place, so that nobody reads half of it.
@@ -332,6 +336,22 @@ async fn without_keys_a_header_of_any_kind_is_let_in() {
     let answer = rest(client(&url).generate(call).await.unwrap().into_inner()).await.unwrap();
     assert_eq!(answer.ids(), plain_text(&PROMPT, 3));
     status(&url).await;
+}
+
+#[tokio::test]
+async fn over_http_answers_tell_what_is_left_of_a_keys_limits() {
+    let limits = json!({"requests_per_minute": 60, "tokens_per_minute": 6000});
+    let keyed = Keyed::start(&[key("anna", &limits), free("otto")]).await;
+    let told = async |name: &str| {
+        let response = call_over_http(&keyed.url, Some(name), 3).await;
+        let header = |of: &str| {
+            response.headers().get(format!("x-ratelimit-{of}")).map(|value| value.to_str().unwrap().to_owned())
+        };
+        ["limit-requests", "remaining-requests", "limit-tokens"].map(header)
+    };
+    let [limit, left, tokens] = told("anna").await.map(Option::unwrap);
+    assert_eq!([limit.as_str(), left.as_str(), tokens.as_str()], ["60", "59", "6000"]);
+    assert_eq!(told("otto").await, [None, None, None], "what has no limit has none to tell");
 }
 
 #[tokio::test]

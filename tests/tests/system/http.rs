@@ -183,6 +183,33 @@ async fn what_is_wrong_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn prompts_are_told_in_tokens_and_those_of_a_chat_are_those_that_it_is_charged_for() {
+    let (system, gateway, _) = started().await;
+    let said = json!([{"role": "user", "content": QUESTION}]);
+    let told = post(gateway, "/v1/tokenize", &json!({"model": "medium", "messages": said})).await.json();
+    let used = post(gateway, "/v1/chat/completions", &chat(&json!({}))).await.json()["usage"]["prompt_tokens"].clone();
+    assert_eq!((&told["count"], &told["max_model_len"]), (&used, &json!(1024)), "{told}");
+    let text = post(gateway, "/v1/tokenize", &json!({"model": "medium", "prompt": QUESTION})).await.json();
+    let pieces: String = text["token_strs"].as_array().unwrap().iter().map(|piece| piece.as_str().unwrap()).collect();
+    assert!(pieces.ends_with(QUESTION), "{pieces}");
+    assert_eq!(text["tokens"].as_array().unwrap().len() as u64, text["count"].as_u64().unwrap());
+    let lost = post(gateway, "/v1/tokenize", &json!({"model": "huge", "prompt": "Hi"})).await;
+    assert_eq!((lost.status.as_u16(), lost.json()["error"]["param"].as_str()), (404, Some("model")));
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_gateway_measures_is_at_its_address_too() {
+    let (system, gateway, _) = started().await;
+    post(gateway, "/v1/chat/completions", &chat(&json!({}))).await;
+    let heard = send(gateway, Method::GET, "/metrics", String::new()).await;
+    let text = std::str::from_utf8(&heard.body).unwrap();
+    assert!(heard.status.is_success() && text.contains("espalier_build_info{"), "{text}");
+    assert!(text.contains("target=\"medium\""), "{text}");
+    system.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn models_are_listed_and_probes_answered() {
     let (system, gateway, _) = started().await;
     let models = send(gateway, Method::GET, "/v1/models", String::new()).await.json();

@@ -1,0 +1,25 @@
+//! The tokens of a prompt.
+
+use axum::body::Body;
+use axum::http::Request;
+use axum::http::request::Parts;
+use axum::response::Response;
+use espalier_openai::{Tokens, TokensAsked};
+use espalier_proto::Fault;
+
+use super::Http;
+use super::reply::{Refused, json};
+use crate::service::Tokenized;
+
+impl Http {
+    /// Tells the tokens of a prompt.
+    pub(super) async fn tokenize(&self, request: Request<Body>) -> Result<Response, Refused> {
+        let (Parts { headers, .. }, body) = request.into_parts();
+        self.holder(&headers)?;
+        let TokensAsked { model, prompt } = TokensAsked::parse(&self.read(&headers, body).await?)?;
+        self.check_model(&model)?;
+        let told = self.gateway.tokenize(model, prompt.into()).await.map_err(Fault::from)?;
+        let Tokenized { context, tokens, texts } = told;
+        Ok(json(&Tokens { count: tokens.len(), max_model_len: context, tokens, token_strs: texts }))
+    }
+}
