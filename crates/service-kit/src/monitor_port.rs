@@ -152,6 +152,8 @@ mod tests {
 
     use std::net::Ipv4Addr;
 
+    use espalier_metrics::TextFormat;
+
     use super::*;
     use crate::monitor::Standing;
     use crate::program::Program;

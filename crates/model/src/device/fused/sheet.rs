@@ -97,3 +97,24 @@ impl Sheet {
         self.list(addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32]))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_are_filled_up_with_a_row_that_stays() {
+        let mut sheet = Sheet::default();
+        let moves = [(9, 4), (12, 5), (13, 6)].map(|(from, to)| Move { from, to });
+        assert_eq!(sheet.moves(2, &moves), (0, 4));
+        assert_eq!(sheet.fixed, [2, 9, 4, 12, 5, 13, 6, 4, 4]);
+    }
+
+    #[test]
+    fn addresses_begin_where_8_bytes_may() {
+        let mut sheet = Sheet::default();
+        assert_eq!(sheet.list([7]), 0);
+        assert_eq!(sheet.list_addresses(&[0x1_0000_0002, 3]), 2);
+        assert_eq!(sheet.lists, [7, 0, 2, 1, 3, 0]);
+    }
+}

@@ -341,3 +341,16 @@ fn in_parts<T: Send>(all: &mut [T], row: usize, work: impl Fn(Range<usize>, &mut
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_matrices_are_split_where_there_is_enough_to_split() {
+        // Llama 3.1 8B: queries, keys and values; output; gate and up; head.
+        let [qkv, output, down, head] = [(192, 128), (128, 128), (128, 448), (4008, 128)].map(|(t, s)| splits(t, s));
+        assert_eq!([qkv, output, down, head], [4, 4, 4, 1]);
+        assert_eq!([(2, 2), (2, 16), (2, 64)].map(|(tiles, steps)| splits(tiles, steps)), [1, 2, 4]);
+    }
+}
