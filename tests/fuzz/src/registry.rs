@@ -2,8 +2,8 @@
 
 use crate::target::Target;
 use crate::targets::{
-    checkpoint, config, deadline, drafter, generation, gguf, gguf_model, gguf_tokenizer, golden, keys, pem, pieces,
-    policy, profiles, speculate, status, template, tokenizer, verify,
+    checkpoint, config, deadline, drafter, generation, gguf, gguf_model, gguf_tokenizer, golden, http, keys, pem,
+    pieces, policy, profiles, speculate, status, template, tokenizer, verify,
 };
 
 /// All targets, those of files first.
@@ -43,6 +43,9 @@ pub const TARGETS: &[Target] = &[
     status::SYSTEM,
     status::FAULT,
     deadline::TARGET,
+    http::CHAT,
+    http::COMPLETION,
+    http::TOKENS,
 ];
 
 impl Target {

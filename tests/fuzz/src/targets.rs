@@ -9,6 +9,7 @@ pub(crate) mod gguf;
 pub(crate) mod gguf_model;
 pub(crate) mod gguf_tokenizer;
 pub(crate) mod golden;
+pub(crate) mod http;
 pub(crate) mod keys;
 pub(crate) mod model;
 pub(crate) mod pem;
