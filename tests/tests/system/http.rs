@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use espalier_client::Client;
 use espalier_local::{Plan, Role, System};
 use espalier_proto::{GenerationRequest, Message, Prompt};
+use espalier_service_kit::{Monitor, Program};
 use espalier_speculation::StopStrings;
 use espalier_tests::{address, answer, client, plan, request, sampling, start};
 use http_body_util::{BodyExt, Full};
@@ -188,7 +189,7 @@ async fn prompts_are_told_in_tokens_and_those_of_a_chat_are_those_that_it_is_cha
     let said = json!([{"role": "user", "content": QUESTION}]);
     let told = post(gateway, "/v1/tokenize", &json!({"model": "medium", "messages": said})).await.json();
     let used = post(gateway, "/v1/chat/completions", &chat(&json!({}))).await.json()["usage"]["prompt_tokens"].clone();
-    assert_eq!((&told["count"], &told["max_model_len"]), (&used, &json!(1024)), "{told}");
+    assert_eq!((&told["count"], &told["max_model_len"]), (&used, &json!(2048)), "{told}");
     let text = post(gateway, "/v1/tokenize", &json!({"model": "medium", "prompt": QUESTION})).await.json();
     let pieces: String = text["token_strs"].as_array().unwrap().iter().map(|piece| piece.as_str().unwrap()).collect();
     assert!(pieces.ends_with(QUESTION), "{pieces}");
@@ -200,7 +201,10 @@ async fn prompts_are_told_in_tokens_and_those_of_a_chat_are_those_that_it_is_cha
 
 #[tokio::test]
 async fn what_the_gateway_measures_is_at_its_address_too() {
-    let (system, gateway, _) = started().await;
+    let monitor = Some(Monitor::new(Program { name: "test", version: "1" }));
+    let plan = Plan { monitor, ..plan(&["medium"], Some(1), 1) };
+    let system = System::start(plan, |_: &str, _, _| {}).await.unwrap();
+    let gateway = address(&system, Role::Gateway);
     post(gateway, "/v1/chat/completions", &chat(&json!({}))).await;
     let heard = send(gateway, Method::GET, "/metrics", String::new()).await;
     let text = std::str::from_utf8(&heard.body).unwrap();
