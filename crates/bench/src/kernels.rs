@@ -40,8 +40,8 @@ pub struct Kernels {
     /// Measure models of these shapes, of random weights that are made in memory, instead.
     ///
     /// A pass costs what it does with trained weights. The names are those of Llama 3.2 (1 B and 3 B parameters), Llama 3.1
-    /// (8 B), Llama 2 (13 B), Mistral (7 B) and Qwen 2.5; `1.1b` is `llama-1b` with a vocabulary of 32 000. A shape that does not fit into
-    /// memory in every arithmetic is refused before anything is measured.
+    /// (8 B), Llama 2 (13 B), Mistral (7 B) and Qwen 2.5; `1.1b` is `llama-1b` with a vocabulary of 32 000. A shape that
+    /// does not fit into memory in every arithmetic is refused before anything is measured.
     #[arg(long, value_delimiter = ',', value_parser = shape_parser(), conflicts_with = "targets", value_name = "S[,S…]")]
     shape: Vec<Shape>,
     /// Multiply in these arithmetics: in turns, or one after the other where memory cannot hold all of them at once.
@@ -282,20 +282,22 @@ fn print(measured: &Measured, json: bool) {
 }
 
 fn passes_table(passes: &[PassTime]) -> comfy_table::Table {
+    let mut header = vec!["tokens", "time (ms)", "to one token", "floor (ms)", "to the floor"];
+    if passes.iter().any(|pass| pass.host_us.is_some()) {
+        header.push("host (µs)");
+    }
     let row = |pass: &PassTime| {
-        vec![
+        let mut row = vec![
             pass.rows.to_string(),
             format!("{:.3}", pass.ms),
             format!("{:.2}", pass.to_one_row),
             format!("{:.3} ({})", pass.floor_ms, pass.bound),
             format!("{:.2}", pass.to_floor),
-            pass.host_us.map_or(String::new(), |host_us| format!("{host_us:.0}")),
-        ]
+        ];
+        row.extend(pass.host_us.map(|host_us| format!("{host_us:.0}")));
+        row
     };
-    report::table(
-        &["tokens", "time (ms)", "to one token", "floor (ms)", "to the floor", "host (µs)"],
-        passes.iter().map(row),
-    )
+    report::table(&header, passes.iter().map(row))
 }
 
 fn together_table(passes: &[Together]) -> comfy_table::Table {

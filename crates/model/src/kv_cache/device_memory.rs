@@ -4,7 +4,7 @@ use std::mem::take;
 use std::sync::OnceLock;
 
 use candle_core::{DType, Device, Result, Tensor};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::block::{BLOCK, BlockId, BlockRow};
 use super::cache_shape::CacheShape;
@@ -14,16 +14,15 @@ use super::fault::PoolFault;
 /// The keys and values that ranks keep, each on its device those of its own heads.
 pub(super) struct DeviceMemory(Vec<RankMemory>);
 
-/// For each layer the slots of all blocks, side by side: a block's number and a row in it say which. It is one tensor, so
-/// that a row is copied in all layers at once. It is written in place, and the ledger says by whom.
+/// For each layer the slots of all blocks, side by side: a block's number and a row in it say which. Tensors are written in
+/// place, and the ledger says by whom.
 pub(super) struct RankMemory {
     device: Device,
     dtype: DType,
     /// (blocks * BLOCK, kv_heads, head_dim)
     slots: [usize; 3],
     layers: usize,
-    /// Keys and values of each layer: (2 * layers, blocks * BLOCK, kv_heads, head_dim).
-    made: Mutex<Option<Tensor>>,
+    made: Mutex<Vec<KeysAndValues>>,
     /// For each layer where keys and values are, once somebody has asked.
     addresses: OnceLock<Vec<u64>>,
     /// Rows that the next pass moves in all layers, in this order, if they are not moved at once.
@@ -78,7 +77,7 @@ impl DeviceMemory {
     /// # Errors
     /// A device has no room for it.
     pub(super) fn make(&self) -> Result<()> {
-        self.0.iter().try_for_each(|memory| memory.all().map(drop))
+        self.0.iter().try_for_each(|memory| memory.layers().map(drop))
     }
 
     /// See [`super::memory::Memory::copy`].
@@ -96,8 +95,7 @@ impl RankMemory {
     /// # Errors
     /// The device has no room for all layers.
     pub(super) fn layer(&self, layer: usize) -> Result<KeysAndValues> {
-        let all = self.all()?;
-        Ok(KeysAndValues { keys: all.get(2 * layer)?, values: all.get(2 * layer + 1)? })
+        Ok(self.layers()?[layer].clone())
     }
 
     /// Where the keys and the values of each layer are, as `address` tells of a tensor.
@@ -108,8 +106,8 @@ impl RankMemory {
         if let Some(known) = self.addresses.get() {
             return Ok(known);
         }
-        let all = self.all()?;
-        let found = (0..2 * self.layers).map(|i| address(&all.get(i)?)).collect::<Result<Vec<_>>>()?;
+        let of_layer = |layer: &KeysAndValues| Ok([address(&layer.keys)?, address(&layer.values)?]);
+        let found = self.layers()?.iter().map(of_layer).collect::<Result<Vec<_>>>()?.concat();
         Ok(self.addresses.get_or_init(|| found))
     }
 
@@ -127,15 +125,15 @@ impl RankMemory {
         }
     }
 
-    /// All of it, made when first asked for.
-    fn all(&self) -> Result<Tensor> {
+    /// Those of all layers, made when first asked for.
+    fn layers(&self) -> Result<MutexGuard<'_, Vec<KeysAndValues>>> {
         let mut made = self.made.lock();
-        if let Some(all) = &*made {
-            return Ok(all.clone());
+        if made.is_empty() {
+            let zeros = || Tensor::zeros(&self.slots, self.dtype, &self.device);
+            let make = |_| Ok(KeysAndValues { keys: zeros()?, values: zeros()? });
+            *made = (0..self.layers).map(make).collect::<Result<_>>()?;
         }
-        let [slots, kv_heads, head_dim] = self.slots;
-        let all = Tensor::zeros((2 * self.layers, slots, kv_heads, head_dim), self.dtype, &self.device)?;
-        Ok(made.insert(all).clone())
+        Ok(made)
     }
 
     fn copy(&self, from: BlockRow, to: BlockRow, rows: usize) -> Result<()> {
@@ -144,8 +142,10 @@ impl RankMemory {
             moves.lock().extend(slots.map(|(from, to)| Move { from: from as u32, to: to as u32 }));
             return Ok(());
         }
-        let all = self.all()?;
-        let rows = all.narrow(1, from.slot(), rows)?.force_contiguous()?;
-        all.slice_set(&rows, 1, to.slot())
+        let copy = |tensor: &Tensor| {
+            let rows = tensor.narrow(0, from.slot(), rows)?.force_contiguous()?;
+            tensor.slice_set(&rows, 0, to.slot())
+        };
+        self.layers()?.iter().try_for_each(|KeysAndValues { keys, values }| copy(keys).and_then(|()| copy(values)))
     }
 }

@@ -152,7 +152,9 @@ impl Buffers {
     pub(super) fn bytes_of(&self, sheet: &Sheet) -> Vec<u8> {
         let gap = self.sizes.fixed.next_multiple_of(2) - sheet.fixed.len();
         let numbers = sheet.fixed.iter().copied().chain(std::iter::repeat_n(0, gap)).chain(sheet.lists.iter().copied());
-        numbers.flat_map(u32::to_le_bytes).collect()
+        let mut bytes = Vec::with_capacity((sheet.fixed.len() + gap + sheet.lists.len()) * WORD);
+        numbers.for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        bytes
     }
 
     /// Rows whose parts there is room for.

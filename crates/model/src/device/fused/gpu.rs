@@ -23,7 +23,7 @@ const LENT_MAX: i32 = 160 << 10;
 pub(super) struct Gpu {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
-    /// Where launches are noted down: on the other one somebody may copy keys and values meanwhile.
+    /// Where launches are noted down: on the other one another thread may make room for keys and values meanwhile.
     noting: Arc<CudaStream>,
     is_noting: bool,
     module: Arc<CudaModule>,
@@ -35,10 +35,10 @@ pub(super) struct Gpu {
     is_copying: bool,
 }
 
-/// Made and used by the one thread that runs passes.
+/// Made and used by whoever has the model to himself.
 struct Graph(CudaGraph);
 
-// SAFETY: a rank's thread has it, and hands it to nobody.
+// SAFETY: the model that has it is behind a lock, so no two threads use it at once.
 unsafe impl Send for Graph {}
 
 impl Gpu {
@@ -171,7 +171,7 @@ impl Machine for Gpu {
     }
 
     fn replay(&mut self, graph: usize) -> Result<()> {
-        // SAFETY: the graph is there as long as this, and only this thread has it.
+        // SAFETY: the graph is there as long as this, and nobody else uses it meanwhile.
         unsafe { result::graph::launch(self.graphs[graph].0.cu_graph_exec(), self.stream.cu_stream()) }
             .map_err(Error::wrap)
     }

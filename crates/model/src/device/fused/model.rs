@@ -29,7 +29,7 @@ pub(in crate::device) struct FusedModel {
     weights: Weights,
     pub(super) buffers: Buffers,
     graphs: HashMap<Key, Known>,
-    /// The graph of the last work, if it was done by one.
+    /// The graph of the last work, if it was done by one and may be done anew.
     last: Option<usize>,
     /// What it failed of: it is not asked again.
     fault: Option<String>,
@@ -64,7 +64,8 @@ fn machine(device: &Device) -> Result<Box<dyn Machine>> {
 }
 
 impl FusedModel {
-    /// Loads a model that [`supports`](super::supports) says kernels can run; `progress` is told `(layers loaded, layers in all)`.
+    /// Loads a model that [`supports`](super::supports) says kernels can run; `progress` is told
+    /// `(layers loaded, layers in all)`.
     ///
     /// # Errors
     /// What is wrong with the model, or with the device.
@@ -86,7 +87,8 @@ impl FusedModel {
         self.weights.multiply_adds()
     }
 
-    /// How long each takes when the last work is done anew so many times; none where it was not done by a graph.
+    /// How long each takes when the last work is done anew so many times; none where it was not done by a graph, or
+    /// moved rows from where others are now.
     pub(in crate::device) fn repeat(&mut self, times: usize) -> Result<Option<Duration>> {
         let Some(graph) = self.last else { return Ok(None) };
         self.attempt(|model| {
@@ -141,7 +143,7 @@ impl FusedModel {
         self.machine.upload(self.buffers.fixed(0), &self.buffers.bytes_of(sheet))?;
         match self.graphs.get(&key) {
             Some(Known::Graph { number, stream }) => {
-                self.last = Some(*number);
+                self.last = key.may_be_repeated().then_some(*number);
                 self.machine.replay(*number)?;
                 Ok(*stream)
             }
@@ -150,8 +152,8 @@ impl FusedModel {
                 let stream = self.launch(&key);
                 let number = self.machine.end_graph();
                 let (stream, number) = (stream?, number?);
+                self.last = key.may_be_repeated().then_some(number);
                 self.graphs.insert(key, Known::Graph { number, stream });
-                self.last = Some(number);
                 self.machine.replay(number)?;
                 Ok(stream)
             }
@@ -201,6 +203,11 @@ impl FusedModel {
 }
 
 impl Key {
+    /// Whether the work does the same when it is done twice.
+    fn may_be_repeated(&self) -> bool {
+        !self.work.iter().any(|work| matches!(work, Work::Move { .. }))
+    }
+
     /// Most rows that the stream has.
     fn rows(&self) -> usize {
         let of_work = self.work.iter().map(|work| match work {
