@@ -5,12 +5,13 @@ use std::time::Duration;
 use espalier_constraint::ConstraintError;
 use espalier_proto::{Fault, FaultKind, Party, WireError};
 use espalier_service_kit::DeadlineError;
-use espalier_speculation::{PolicyError, PruningPolicy, Token};
+use espalier_speculation::{ConstraintKind, PolicyError, PruningPolicy, Token};
 use espalier_text::TextError;
 use thiserror::Error;
 use tonic::Status;
 
 use crate::admission::{ClientNameError, Reason, Refusal};
+use crate::call_form::CallFormError;
 use crate::caps::CapError;
 use crate::health::RETRY_INTERVAL;
 use crate::keys::KeyError;
@@ -48,6 +49,15 @@ pub enum RequestError {
     /// The answer cannot be held to what it is to be held to.
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
+    /// The answer is to be held to one thing and may call tools.
+    #[error("an answer that may call tools is held to the form of calls, and cannot be held to a {kind} besides")]
+    ToolsAndConstraint {
+        /// The other thing.
+        kind: ConstraintKind,
+    },
+    /// The answer cannot call tools.
+    #[error(transparent)]
+    CallForm(#[from] CallFormError),
     /// The prompt cannot be tokenized.
     #[error(transparent)]
     Text(#[from] TextError),
@@ -184,7 +194,8 @@ pub enum RequestError {
 impl RequestError {
     /// Whether the constraint is what is wrong.
     fn is_of_constraint(&self) -> bool {
-        matches!(self, Self::Constraint(_) | Self::Wire(WireError::Constraint(_)))
+        let known = matches!(self, Self::Constraint(_) | Self::Wire(WireError::Constraint(_)));
+        known || matches!(self, Self::ToolsAndConstraint { .. } | Self::CallForm(_))
     }
 
     /// Whose word is missing, if the same request may be right later: what it names may be a service that has not said yet
@@ -225,6 +236,9 @@ impl From<GatewayError> for Fault {
     fn from(error: GatewayError) -> Self {
         match error {
             GatewayError::Request(RequestError::Render(error)) => error.into(),
+            GatewayError::Request(RequestError::CallForm(CallFormError::Render(error))) => {
+                Self::from(error).in_constraint()
+            }
             GatewayError::Request(rule) if rule.is_of_constraint() => {
                 Self::new(Party::Client, FaultKind::BadInput, rule).in_constraint()
             }

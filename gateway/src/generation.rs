@@ -105,8 +105,9 @@ impl Generation {
     }
 
     fn begun(&self) -> Begun {
-        let sequence = &self.request.sequence;
-        Begun { id: sequence.id.clone(), seed: sequence.sampling.seed(), prompt_tokens: sequence.prompt_len() }
+        let ValidRequest { sequence, call_form, .. } = &self.request;
+        let (id, seed, prompt_tokens) = (sequence.id.clone(), sequence.sampling.seed(), sequence.prompt_len());
+        Begun { id, seed, prompt_tokens, call_form: call_form.clone() }
     }
 
     /// The next round, from whoever can be found to run it.

@@ -13,6 +13,8 @@
 mod address;
 mod admission;
 mod balance;
+mod call_form;
+mod calling;
 mod caps;
 mod chance;
 mod config;

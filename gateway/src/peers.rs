@@ -2,14 +2,16 @@
 
 use std::future::Future;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use espalier_constraint::Constraints;
 use espalier_proto::pb::drafter_client::DrafterClient;
 use espalier_proto::pb::verifier_client::VerifierClient;
-use espalier_proto::{DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb};
+use espalier_proto::{
+    CallForm, DrafterCard, Fault, FaultKind, Party, TokenizerCollector, TokenizerFiles, VerifierCard, pb,
+};
 use espalier_service_kit::{Deadline, Line, Workplace, is_serving, outgoing};
 use espalier_speculation::CONSTRAINT_BYTES_MAX;
 use espalier_text::{Parts, Tokenizer};
@@ -233,6 +235,8 @@ pub(crate) struct TargetInfo {
     pub(crate) tokenizer: Tokenizer,
     /// What its texts can be held to.
     pub(crate) constraints: Constraints,
+    /// How it writes calls of tools, once that was needed.
+    pub(crate) call_form: OnceLock<CallForm>,
 }
 
 impl TargetInfo {
@@ -269,13 +273,13 @@ impl Card for TargetInfo {
             Some(known) if known.card == card => Ok(known),
             Some(known) if known.card.vocabulary.fingerprint == card.vocabulary.fingerprint => {
                 let (tokenizer, constraints) = (known.tokenizer.clone(), known.constraints.clone());
-                Ok(Arc::new(Self { card, tokenizer, constraints }))
+                Ok(Arc::new(Self { card, tokenizer, constraints, call_form: known.call_form.clone() }))
             }
             _ => {
                 let files = answered_within(TOKENIZER_MAX, Self::PARTY, fetch_tokenizer(channel)).await?;
                 let tokenizer = build_tokenizer(files, workplace).await?;
                 let constraints = Constraints::new(tokenizer.clone());
-                Ok(Arc::new(Self { card, tokenizer, constraints }))
+                Ok(Arc::new(Self { card, tokenizer, constraints, call_form: OnceLock::new() }))
             }
         }
     }

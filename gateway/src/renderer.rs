@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use espalier_text::{Message, TemplateSource, TextError, Tokenizer};
+use espalier_text::{Conversation, TemplateSource, TextError, Tokenizer};
 use parking_lot::Mutex;
 
 pub use self::error::RenderError;
@@ -67,10 +67,10 @@ impl Renderer {
     }
 
     /// The prompt that a tokenizer's template makes of a conversation. May block for a while.
-    pub(crate) fn render(&self, tokenizer: &Tokenizer, messages: &[Message]) -> Result<String, RenderError> {
-        let Some(elsewhere) = &self.0 else { return Ok(tokenizer.chat(messages)?) };
+    pub(crate) fn render(&self, tokenizer: &Tokenizer, conversation: &Conversation) -> Result<String, RenderError> {
+        let Some(elsewhere) = &self.0 else { return Ok(tokenizer.chat(conversation)?) };
         let template = tokenizer.chat_template().ok_or(TextError::NoTemplate)?;
-        elsewhere.lane(template).render(elsewhere, messages)
+        elsewhere.lane(template).render(elsewhere, conversation)
     }
 }
 
@@ -94,13 +94,13 @@ impl Elsewhere {
 
 impl Lane {
     /// One conversation at a time. A process that fails is given up, and the next conversation gets another one.
-    fn render(&self, elsewhere: &Elsewhere, messages: &[Message]) -> Result<String, RenderError> {
+    fn render(&self, elsewhere: &Elsewhere, conversation: &Conversation) -> Result<String, RenderError> {
         let mut process = self.process.try_lock_for(JOB_MAX).ok_or(RenderError::Busy { limit: JOB_MAX })?;
         let mut running = match process.take().filter(Process::is_running) {
             Some(running) => running,
             None => Process::start(&elsewhere.program, &self.template)?,
         };
-        let answer = running.render(messages, Instant::now() + JOB_MAX).map_err(|fault| fault.told(JOB_MAX))?;
+        let answer = running.render(conversation, Instant::now() + JOB_MAX).map_err(|fault| fault.told(JOB_MAX))?;
         *process = Some(running);
         Ok(answer.into_prompt()?)
     }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use espalier_constraint::{ConstraintError, Follower};
-use espalier_proto::{DrafterCard, GenerationRequest, Message, Prompt, SequenceId, SequenceSpec};
+use espalier_proto::{CallForm, DrafterCard, GenerationRequest, Prompt, SequenceId, SequenceSpec};
 use espalier_speculation::{Acceptance, ExitThresholds, PolicySpec, Sampling, Shaping, Token, parse_policy};
-use espalier_text::{Message as ChatMessage, Tokenizer};
+use espalier_text::Tokenizer;
 
+use crate::calling::{self, Calling};
 use crate::directory::Directory;
 use crate::error::RequestError;
 use crate::peers::TargetInfo;
@@ -23,6 +24,8 @@ pub(crate) struct ValidRequest {
     pub(crate) sequence: SequenceSpec,
     /// What its tokens become.
     pub(crate) text: TextStream,
+    /// How calls stand in that text, where there are tools.
+    pub(crate) call_form: Option<CallForm>,
     /// Who is to propose.
     pub(crate) wanted: Wanted,
     /// What requests have in common that should meet in one place.
@@ -51,8 +54,11 @@ impl ValidRequest {
         let generated = Generated::of(&request, &target)?;
         check_tokens("stop_tokens", &request.stop_tokens, &target)?;
         check_tokens("logit_bias", &biased_tokens(&request.sampling), &target)?;
-        check_constraint(&request, &target)?;
         check_length(&request.prompt, &target)?;
+        let calling = Calling::of(&request, &target, &usual.renderer)?;
+        let (call_form, held) = calling.map(|calling| (calling.form, calling.constraint)).unzip();
+        let request = GenerationRequest { constraint: request.constraint.or(held), ..request };
+        check_constraint(&request, &target)?;
         let prompt = tokenize(request.prompt, &target.tokenizer, &usual.renderer)?;
         check_tokens("the prompt", &prompt, &target)?;
         let max_tokens = match request.cut_to_context {
@@ -81,6 +87,7 @@ impl ValidRequest {
             key,
             sequence,
             text: generated.text,
+            call_form,
             policy,
             rounds: request.rounds,
             usual: Arc::clone(usual),
@@ -207,7 +214,7 @@ pub(crate) fn find_target(name: &str, directory: &Directory) -> Result<Arc<Targe
 fn check_length(prompt: &Prompt, target: &TargetInfo) -> Result<(), RequestError> {
     let bytes = match prompt {
         Prompt::Text(text) => text.len(),
-        Prompt::Conversation(messages) => messages.iter().map(|said| said.content.len()).sum(),
+        Prompt::Conversation(conversation) => calling::bytes_of(conversation),
         // Each is a token.
         Prompt::Tokens(tokens) => return check_room(tokens.len(), 1, target),
     };
@@ -238,12 +245,8 @@ fn tokenize(prompt: Prompt, tokenizer: &Tokenizer, renderer: &Renderer) -> Resul
         Prompt::Tokens(tokens) => tokens,
         Prompt::Text(text) if text.is_empty() => vec![],
         Prompt::Text(text) => tokenizer.encode(&text, true)?,
-        Prompt::Conversation(messages) if messages.iter().all(|said| said.content.is_empty()) => vec![],
-        Prompt::Conversation(messages) => {
-            let said = |Message { role, content }| ChatMessage { role, content };
-            let messages: Vec<_> = messages.into_iter().map(said).collect();
-            tokenizer.encode(&renderer.render(tokenizer, &messages)?, false)?
-        }
+        Prompt::Conversation(said) if calling::bytes_of(&said) == 0 => vec![],
+        Prompt::Conversation(said) => tokenizer.encode(&renderer.render(tokenizer, &calling::told(said))?, false)?,
     };
     if tokens.is_empty() {
         return Err(RequestError::EmptyPrompt);

@@ -66,6 +66,30 @@ pub enum WireError {
         /// The text.
         value: String,
     },
+    /// A name that another one has already.
+    #[error("{field} `{value}` is there twice")]
+    Twice {
+        /// The field's name.
+        field: &'static str,
+        /// The name.
+        value: String,
+    },
+    /// A tool that there is not.
+    #[error("{field} `{value}` is none of the tools")]
+    NoTool {
+        /// The field's name.
+        field: &'static str,
+        /// The tool's name.
+        value: String,
+    },
+    /// A text that is to be a JSON object.
+    #[error("{field} is no JSON object: {fault}")]
+    NoObject {
+        /// The field's name.
+        field: &'static str,
+        /// What is wrong, with line and column.
+        fault: String,
+    },
     /// Prompt and answer do not fit the model.
     #[error("{committed} tokens and {max_tokens} more exceed the context of {context}")]
     Context {

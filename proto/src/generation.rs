@@ -6,6 +6,7 @@ use crate::common::{
     Vocabulary, at_least_one, check_length, check_text, read_constraint, read_logprob, read_logprobs_asked,
     read_reason, read_sampling, required, wire_count, write_constraint, write_finish, write_sampling,
 };
+use crate::conversation::{CallForm, Conversation};
 use crate::drafter::POLICY_BYTES_MAX;
 use crate::error::WireError;
 use crate::pb;
@@ -22,18 +23,9 @@ pub enum Prompt {
     /// Text as it is.
     Text(String),
     /// A conversation, to be put into the target's chat template.
-    Conversation(Vec<Message>),
+    Conversation(Conversation),
     /// Tokens as they are.
     Tokens(Vec<Token>),
-}
-
-/// What one party said in a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
-    /// `system`, `user`, `assistant`, or whatever else the template knows.
-    pub role: String,
-    /// What was said.
-    pub content: String,
 }
 
 /// A request for text. Whether the target can serve it, the gateway decides.
@@ -81,7 +73,7 @@ impl TryFrom<pb::GenerateRequest> for GenerationRequest {
         check_length("stop_tokens", wire.stop_tokens.len(), STOP_TOKENS_MAX)?;
         Ok(Self {
             target: wire.target,
-            prompt: required("prompt", wire.prompt)?.into(),
+            prompt: required("prompt", wire.prompt)?.try_into()?,
             max_tokens: wire.max_tokens as usize,
             seeded: wire.sampling.as_ref().is_some_and(|sampling| sampling.seed.is_some()),
             sampling: read_sampling(wire.sampling)?,
@@ -121,16 +113,15 @@ impl From<GenerationRequest> for pb::GenerateRequest {
     }
 }
 
-impl From<WirePrompt> for Prompt {
-    fn from(wire: WirePrompt) -> Self {
-        match wire {
+impl TryFrom<WirePrompt> for Prompt {
+    type Error = WireError;
+
+    fn try_from(wire: WirePrompt) -> Result<Self, WireError> {
+        Ok(match wire {
             WirePrompt::Text(text) => Self::Text(text),
             WirePrompt::TokenIds(tokens) => Self::Tokens(tokens.ids),
-            WirePrompt::Conversation(conversation) => {
-                let said = |wire: pb::ChatMessage| Message { role: wire.role, content: wire.content };
-                Self::Conversation(conversation.messages.into_iter().map(said).collect())
-            }
-        }
+            WirePrompt::Conversation(conversation) => Self::Conversation(conversation.try_into()?),
+        })
     }
 }
 
@@ -139,10 +130,7 @@ impl From<Prompt> for WirePrompt {
         match prompt {
             Prompt::Text(text) => Self::Text(text),
             Prompt::Tokens(ids) => Self::TokenIds(pb::TokenIds { ids }),
-            Prompt::Conversation(messages) => {
-                let said = |said: Message| pb::ChatMessage { role: said.role, content: said.content };
-                Self::Conversation(pb::Conversation { messages: messages.into_iter().map(said).collect() })
-            }
+            Prompt::Conversation(conversation) => Self::Conversation(conversation.into()),
         }
     }
 }
@@ -215,6 +203,8 @@ pub struct Begun {
     pub seed: u64,
     /// Tokens of the prompt, template included.
     pub prompt_tokens: usize,
+    /// How calls stand in the text, where there are tools.
+    pub call_form: Option<CallForm>,
 }
 
 /// A message to the client.
@@ -231,9 +221,9 @@ pub enum GenerationEvent {
 impl From<GenerationEvent> for pb::GenerateResponse {
     fn from(event: GenerationEvent) -> Self {
         let event = match event {
-            GenerationEvent::Begun(Begun { id, seed, prompt_tokens }) => {
+            GenerationEvent::Begun(Begun { id, seed, prompt_tokens, call_form }) => {
                 let (id, prompt_tokens) = (id.to_string(), wire_count(prompt_tokens));
-                Down::Begun(pb::Begun { id, seed, prompt_tokens })
+                Down::Begun(pb::Begun { id, seed, prompt_tokens, call_form: call_form.map(Into::into) })
             }
             GenerationEvent::Tokens(Chunk { tokens, round }) => Down::Chunk(pb::Chunk {
                 tokens: tokens.into_iter().map(write_token).collect(),
@@ -254,8 +244,9 @@ impl TryFrom<pb::GenerateResponse> for GenerationEvent {
                 tokens: chunk.tokens.into_iter().map(read_token).collect::<Result<_, _>>()?,
                 round: chunk.round.map(|round| read_trace(round).map(Box::new)).transpose()?,
             }),
-            Down::Begun(pb::Begun { id, seed, prompt_tokens }) => {
-                Self::Begun(Begun { id: SequenceId::new(&id)?, seed, prompt_tokens: prompt_tokens as usize })
+            Down::Begun(pb::Begun { id, seed, prompt_tokens, call_form }) => {
+                let (id, prompt_tokens) = (SequenceId::new(&id)?, prompt_tokens as usize);
+                Self::Begun(Begun { id, seed, prompt_tokens, call_form: call_form.map(Into::into) })
             }
             Down::Finished(finished) => Self::Finished(Box::new(read_completion(finished)?)),
         })
@@ -360,6 +351,7 @@ mod tests {
     use espalier_speculation::ConstraintKind;
 
     use super::*;
+    use crate::conversation::Message;
 
     fn request(prompt: Prompt) -> GenerationRequest {
         GenerationRequest {
@@ -383,8 +375,8 @@ mod tests {
 
     #[test]
     fn a_request_survives_the_wire() {
-        let said = Message { role: "user".to_owned(), content: "2 + 2?".to_owned() };
-        for prompt in [Prompt::Text("Once".to_owned()), Prompt::Conversation(vec![said]), Prompt::Tokens(vec![1, 2])] {
+        let said = Conversation { messages: vec![Message::new("user", "2 + 2?")], tools: None };
+        for prompt in [Prompt::Text("Once".to_owned()), Prompt::Conversation(said), Prompt::Tokens(vec![1, 2])] {
             let wire = pb::GenerateRequest::from(request(prompt.clone()));
             assert_eq!(GenerationRequest::try_from(wire), Ok(request(prompt)));
         }
@@ -426,7 +418,13 @@ mod tests {
             seed: 9,
             stop_string: Some("\n\n".to_owned()),
         };
-        let begun = Begun { id: SequenceId::from(7), seed: 9, prompt_tokens: 12 };
+        let call_form = CallForm {
+            open: "<call>".to_owned(),
+            middle: ": ".to_owned(),
+            between: Some(", ".to_owned()),
+            close: "</call>".to_owned(),
+        };
+        let begun = Begun { id: SequenceId::from(7), seed: 9, prompt_tokens: 12, call_form: Some(call_form) };
         let (tokens, finished) = (
             GenerationEvent::Tokens(Chunk { tokens: vec![token], round: Some(Box::default()) }),
             GenerationEvent::Finished(Box::new(completion)),

@@ -10,6 +10,7 @@
 
 mod api_key;
 mod common;
+mod conversation;
 mod drafted_tree;
 mod drafter;
 mod drafter_card;
@@ -36,14 +37,14 @@ pub mod pb {
 
 pub use api_key::{API_KEY_BYTES_MAX, API_KEY_HEADER, ApiKey, ApiKeyError, KeyHash, KeyHashError};
 pub use common::Vocabulary;
+pub use conversation::{CallForm, Conversation, Message, TOOLS_MAX, Tool, ToolCall, ToolChoice, Tools};
 pub use drafted_tree::DraftedTree;
 pub use drafter::{DrafterEvent, GRANT_ROUNDS_MAX, Grant, RoundCost, RoundReport, Start};
 pub use drafter_card::{DrafterCard, OnlyTarget};
 pub use error::WireError;
 pub use fault::{Fault, FaultKind, Party};
 pub use generation::{
-    Alternative, Begun, Chunk, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Message, Prompt,
-    TargetCard,
+    Alternative, Begun, Chunk, Completion, GeneratedToken, GenerationEvent, GenerationRequest, Prompt, TargetCard,
 };
 pub use hidden_states::{HiddenStates, STATES_BYTES_MAX, Tap};
 pub use numbered_tree::NumberedTree;

@@ -22,6 +22,19 @@ test("a stream has the text of the whole", async () => {
     assert.equal(whole.usage.espalier.failovers, 0);
 });
 
+test("tools are called", async () => {
+    const properties = { a: { enum: [1, 22] } };
+    const parameters = { type: "object", properties, required: ["a"], additionalProperties: false };
+    const tools = [{ type: "function", function: { name: "count", parameters } }];
+    const chosen = { type: "function", function: { name: "count" } };
+    const asked = { ...chat, max_tokens: 64, tools, tool_choice: chosen, parallel_tool_calls: false };
+    const whole = (await client.chat.completions.create(asked)).choices[0];
+    assert.equal(whole.message.tool_calls[0].function.name, "count");
+    assert.ok([1, 22].includes(JSON.parse(whole.message.tool_calls[0].function.arguments).a));
+    const streamed = (await client.chat.completions.stream(asked).finalChatCompletion()).choices[0];
+    assert.equal(streamed.message.tool_calls[0].function.arguments, whole.message.tool_calls[0].function.arguments);
+});
+
 test("models are listed", async () => {
     const names = [];
     for await (const model of client.models.list()) names.push(model.id);

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 
 import openai
+import pydantic
 from langchain_openai import ChatOpenAI
 
 URL = os.environ["ESPALIER_URL"]
@@ -77,6 +78,26 @@ class OpenAi(unittest.TestCase):
         self.assertEqual(answer.choices[0].finish_reason, "stop")
         self.assertEqual(list(json.loads(answer.choices[0].message.content)), ["pets", "sure"])
 
+    def test_tools_are_called_and_their_answers_read(self):
+        parameters = {
+            "type": "object",
+            "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}},
+            "required": ["a"],
+            "additionalProperties": False,
+        }
+        tool = {"type": "function", "function": {"name": "count", "description": "counts", "parameters": parameters}}
+        asked = {"tools": [tool], "tool_choice": "required", "parallel_tool_calls": False, "temperature": 0.7, "seed": 3}
+        answer = self.client.chat.completions.create(model="medium", messages=QUESTION, max_tokens=64, **asked).choices[0]
+        (call,) = answer.message.tool_calls
+        self.assertEqual((answer.finish_reason, call.type, call.function.name), ("tool_calls", "function", "count"))
+        self.assertEqual(list(json.loads(call.function.arguments)), ["a"])
+        with self.client.chat.completions.stream(model="medium", messages=QUESTION, max_tokens=64, **asked) as stream:
+            whole = stream.get_final_completion().choices[0].message.tool_calls[0]
+        self.assertEqual(whole.function.arguments, call.function.arguments)
+        told = [*QUESTION, answer.message, {"role": "tool", "tool_call_id": call.id, "content": "5"}]
+        words = self.client.chat.completions.create(model="medium", messages=told, max_tokens=8, tools=[tool])
+        self.assertEqual(words.usage.completion_tokens, 8)
+
     def test_logprobs(self):
         rated = self.chat(temperature=0, logprobs=True, top_logprobs=3).choices[0].logprobs.content
         self.assertEqual(len(rated), 24)
@@ -93,7 +114,7 @@ class OpenAi(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError) as found:
             self.client.chat.completions.create(model="huge", messages=QUESTION)
         self.assertEqual((found.exception.code, found.exception.param), ("model_not_found", "model"))
-        tool = {"type": "function", "function": {"name": "add", "parameters": {}}}
+        tool = {"type": "function", "function": {"name": "add", "parameters": {"type": "objekt"}}}
         with self.assertRaises(openai.BadRequestError) as found:
             self.chat(tools=[tool])
         self.assertEqual(found.exception.param, "tools")
@@ -120,14 +141,33 @@ class LangChain(unittest.TestCase):
         self.assertEqual(whole.usage_metadata["output_tokens"], 24)
         self.assertEqual("".join(piece.content for piece in model.stream(QUESTION[0]["content"])), whole.content)
 
+    def test_tools_and_objects_of_a_class(self):
+        class Pets(pydantic.BaseModel):
+            """How many pets there are."""
+
+            # Else a target that makes little sense goes on with properties of its own.
+            model_config = pydantic.ConfigDict(extra="forbid")
+            count: int = pydantic.Field(ge=0, le=99)
+
+        model = ChatOpenAI(model="medium", base_url=f"{URL}/v1", api_key="none", temperature=0, max_tokens=64)
+        bound = model.bind_tools([Pets], tool_choice="Pets", parallel_tool_calls=False)
+        (call,) = bound.invoke(QUESTION[0]["content"]).tool_calls
+        self.assertEqual((call["name"], list(call["args"])), ("Pets", ["count"]))
+        for method in ["function_calling", "json_schema"]:
+            held = model.with_structured_output(Pets, method=method)
+            self.assertIsInstance(held.invoke(QUESTION[0]["content"]), Pets)
+
 
 class Page(unittest.TestCase):
-    def test_its_example_runs(self):
+    def test_its_examples_run_one_after_the_other(self):
         page = pathlib.Path(__file__).parents[2] / "docs" / "http.md"
-        (example,) = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            exec(example.replace("http://127.0.0.1:50051", URL), {})
-        self.assertTrue(said.getvalue().strip())
+        examples = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+        self.assertEqual(len(examples), 2)
+        names = {}
+        for example in examples:
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                exec(example.replace("http://127.0.0.1:50051", URL), names)
+            self.assertTrue(said.getvalue().strip())
 
 
 if __name__ == "__main__":

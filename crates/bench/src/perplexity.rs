@@ -85,7 +85,7 @@ pub(crate) fn run(system: &SystemArgs, args: &Perplexity) -> Result<Verdict, Ben
 /// A task as the model would have seen it: asked by a user, and answered.
 fn tokens(tokenizer: &Tokenizer, task: &Task) -> Result<Vec<Token>, BenchError> {
     let mut text = match tokenizer.has_chat_template() {
-        true => tokenizer.encode_chat(&[Message::user(task.prompt.clone())])?,
+        true => tokenizer.encode_chat(&Message::user(task.prompt.clone()).into())?,
         false => tokenizer.encode(&task.prompt, true)?,
     };
     text.extend(tokenizer.encode(task.answer.as_deref().unwrap_or_default(), false)?);

@@ -29,7 +29,7 @@ pub fn request(target: &str, prompt: &str, form: Form, decoding: &Decoding) -> R
     }
     let prompt = match form {
         Form::Raw => Prompt::Text(prompt.to_owned()),
-        Form::Chat => Prompt::Conversation(vec![Message { role: "user".to_owned(), content: prompt.to_owned() }]),
+        Form::Chat => Prompt::Conversation(vec![Message::new("user", prompt)].into()),
     };
     Ok(GenerationRequest {
         target: target.to_owned(),

@@ -6,7 +6,7 @@ use std::thread;
 use espalier_speculation::{Constraint, ConstraintKind};
 use llguidance::api::{ParserLimits, StopReason, TopLevelGrammar};
 use llguidance::{Matcher, ParserFactory, TokenParser};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::ConstraintError;
 
@@ -74,14 +74,18 @@ fn grammar(constraint: &Constraint) -> Result<TopLevelGrammar, ConstraintError> 
 /// Reads a schema, and says how JSON is to be written where it does not.
 fn schema(words: &str) -> Result<Value, ConstraintError> {
     let schema = serde_json::from_str(words).map_err(|fault| ConstraintError::Json { fault: fault.to_string() })?;
-    let mut fields = match schema {
-        Value::Object(fields) => fields,
+    Ok(match schema {
+        Value::Object(fields) => with_style(fields),
         // It allows everything, as the schema without rules does.
-        Value::Bool(true) => serde_json::Map::new(),
-        other => return Ok(other),
-    };
-    fields.entry("x-guidance").or_insert_with(json_style);
-    Ok(Value::Object(fields))
+        Value::Bool(true) => with_style(Map::new()),
+        other => other,
+    })
+}
+
+/// A schema that says how JSON is to be written.
+pub(crate) fn with_style(mut schema: Map<String, Value>) -> Value {
+    schema.entry("x-guidance").or_insert_with(json_style);
+    Value::Object(schema)
 }
 
 /// Tokens must be taken back for trees to be followed along all their paths.

@@ -7,6 +7,7 @@
 //! The parser is `llguidance`'s; here are its bounds, and what tokens are to it. Work and memory of a constraint are
 //! bounded, when it is compiled and at every token.
 
+mod calls;
 mod compiled;
 mod compiling;
 mod constraints;
@@ -14,6 +15,7 @@ mod error;
 mod follower;
 mod vocabulary;
 
+pub use calls::constraint_of_calls;
 pub use compiled::Compiled;
 pub use constraints::{COMPILED_MAX, Constraints};
 pub use error::ConstraintError;

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
-use espalier_proto::{Completion, GeneratedToken, SpeculationSummary};
+use espalier_proto::{CallForm, Completion, GeneratedToken, SpeculationSummary};
 use espalier_speculation::FinishReason;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::calls::CallId;
+use crate::chat::{ChatChoice, Delta, Message, Told as Telling};
 use crate::logprobs::{ChatLogprobs, CompletionLogprobs};
 use crate::request::Kind;
 
@@ -29,6 +31,8 @@ pub struct Choice {
     text: String,
     tokens: Vec<GeneratedToken>,
     completion: Option<Completion>,
+    /// How calls stand in its text, if there may be any.
+    call_form: Option<CallForm>,
 }
 
 /// What has come of a choice since the last piece.
@@ -38,8 +42,6 @@ pub struct Part<'a> {
     pub index: usize,
     /// Its new tokens.
     pub tokens: &'a [GeneratedToken],
-    /// Characters of its text before them.
-    pub before: usize,
     /// Text that belongs to no token: what was held back to the end.
     pub rest: &'a str,
     /// Why it ended, if it did.
@@ -98,26 +100,6 @@ enum Told<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct ChatChoice<'a> {
-    index: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<Said<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delta: Option<Said<'a>>,
-    logprobs: Option<ChatLogprobs>,
-    finish_reason: Option<&'static str>,
-}
-
-/// What is said, or a piece of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Said<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content: Option<Cow<'a, str>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
 struct TextChoice<'a> {
     index: usize,
     text: Cow<'a, str>,
@@ -125,14 +107,20 @@ struct TextChoice<'a> {
     finish_reason: Option<&'static str>,
 }
 
-fn finish(reason: FinishReason) -> &'static str {
+fn finish(reason: FinishReason, calls: bool) -> &'static str {
     match reason {
+        FinishReason::Stop if calls => "tool_calls",
         FinishReason::Stop => "stop",
         FinishReason::Length => "length",
     }
 }
 
 impl Choice {
+    /// One that has begun, and may hold calls in this form.
+    pub fn begun(call_form: Option<CallForm>) -> Self {
+        Self { call_form, ..Self::default() }
+    }
+
     /// Takes tokens that came.
     pub fn push(&mut self, tokens: Vec<GeneratedToken>) {
         tokens.iter().for_each(|token| self.text.push_str(&token.text));
@@ -167,16 +155,18 @@ impl Names {
     }
 
     fn whole_choice<'a>(&self, index: usize, choice: &'a Choice) -> Told<'a> {
-        let finish_reason = choice.completion.as_ref().map(|completion| finish(completion.reason));
+        let finished = |calls| choice.completion.as_ref().map(|completion| finish(completion.reason, calls));
         let rated = choice.wants_logprobs();
         match self.kind {
             Kind::Chat => {
-                let message = Some(Said { role: Some("assistant"), content: Some(choice.text.as_str().into()) });
+                let message = Message::new(&choice.text, choice.call_form.as_ref(), |call| self.call(index, call));
+                let (finish_reason, message) = (finished(message.calls()), Some(message));
                 let logprobs = rated.then(|| ChatLogprobs::of(&choice.tokens));
                 Told::Chat(ChatChoice { index, message, delta: None, logprobs, finish_reason })
             }
             Kind::Completion => {
-                let logprobs = rated.then(|| CompletionLogprobs::of(&choice.tokens, 0));
+                let (finish_reason, logprobs) =
+                    (finished(false), rated.then(|| CompletionLogprobs::of(&choice.tokens, 0)));
                 Told::Text(TextChoice { index, text: choice.text.as_str().into(), logprobs, finish_reason })
             }
         }
@@ -184,29 +174,35 @@ impl Names {
 
     /// What a stream says of a choice before its first token; completions say nothing.
     pub fn beginning(&self, index: usize) -> Option<Answer<'_>> {
-        let delta = Some(Said { role: Some("assistant"), content: Some("".into()) });
+        let delta = Some(Delta::beginning());
         let choice = ChatChoice { index, message: None, delta, logprobs: None, finish_reason: None };
         (self.kind == Kind::Chat).then(|| self.piece(vec![Told::Chat(choice)], None))
     }
 
-    /// A piece of a stream.
-    pub fn part(&self, part: &Part<'_>) -> Answer<'_> {
+    /// A piece of a stream that has told so much of the choice.
+    pub fn part(&self, part: &Part<'_>, told: &mut Telling) -> Answer<'_> {
         let text: String = part.tokens.iter().map(|token| token.text.as_str()).chain([part.rest]).collect();
-        let (index, finish_reason) = (part.index, part.reason.map(finish));
+        let (index, before) = (part.index, told.characters);
+        told.characters += text.chars().count();
         let rated = part.tokens.iter().any(|token| token.logprob.is_some());
         let choice = match self.kind {
             Kind::Chat => {
-                let content = Some(Cow::from(text)).filter(|text| !text.is_empty());
-                let delta = Some(Said { role: None, content });
+                let delta = Some(told.delta(text, part.reason.is_some(), |call| self.call(index, call)));
+                let finish_reason = part.reason.map(|reason| finish(reason, told.has_calls()));
                 let logprobs = rated.then(|| ChatLogprobs::of(part.tokens));
                 Told::Chat(ChatChoice { index, message: None, delta, logprobs, finish_reason })
             }
             Kind::Completion => {
-                let logprobs = rated.then(|| CompletionLogprobs::of(part.tokens, part.before));
+                let finish_reason = part.reason.map(|reason| finish(reason, false));
+                let logprobs = rated.then(|| CompletionLogprobs::of(part.tokens, before));
                 Told::Text(TextChoice { index, text: text.into(), logprobs, finish_reason })
             }
         };
         self.piece(vec![choice], None)
+    }
+
+    fn call(&self, choice: usize, call: usize) -> CallId {
+        CallId::new(&self.id, choice, call)
     }
 
     /// The last piece of a stream that tells what was used.
@@ -332,7 +328,7 @@ mod tests {
         let (names, choices) = (names(Kind::Chat), [choice()]);
         let found = written(names.whole(&choices, 1));
         assert_eq!(found["object"], "chat.completion");
-        assert_eq!(found["choices"][0]["message"], json!({"role": "assistant", "content": "Héllo!"}));
+        assert_eq!(found["choices"][0]["message"], json!({"role": "assistant", "content": "Héllo!", "refusal": null}));
         assert_eq!(found["choices"][0]["finish_reason"], "length");
         let first = json!({"token": "Hé", "logprob": -0.5, "bytes": [72, 195, 169], "top_logprobs": []});
         assert_eq!(found["choices"][0]["logprobs"]["content"][0], first);
@@ -361,18 +357,56 @@ mod tests {
         let names = names(Kind::Chat);
         let tokens = [token(1, "Hé", None), token(2, "llo", None)];
         let parts = [
-            Part { index: 0, tokens: &tokens[..1], before: 0, rest: "", reason: None },
-            Part { index: 0, tokens: &tokens[1..], before: 2, rest: "!", reason: Some(FinishReason::Stop) },
+            Part { index: 0, tokens: &tokens[..1], rest: "", reason: None },
+            Part { index: 0, tokens: &tokens[1..], rest: "!", reason: Some(FinishReason::Stop) },
         ];
+        let mut told = Telling::default();
+        let parts: Vec<Value> = parts.iter().map(|part| written(names.part(part, &mut told))).collect();
         let said: String = names
             .beginning(0)
             .into_iter()
-            .chain(parts.iter().map(|part| names.part(part)))
-            .filter_map(|piece| Some(written(piece)["choices"][0]["delta"]["content"].as_str()?.to_owned()))
+            .map(written)
+            .chain(parts.clone())
+            .filter_map(|piece| Some(piece["choices"][0]["delta"]["content"].as_str()?.to_owned()))
             .collect();
         assert_eq!(said, "Héllo!");
-        assert_eq!(written(names.part(&parts[1]))["choices"][0]["finish_reason"], "stop");
+        assert_eq!(parts[1]["choices"][0]["finish_reason"], "stop");
         let usage = written(names.usage(&[choice()], 1));
         assert_eq!((&usage["choices"], &usage["usage"]["prompt_tokens"]), (&json!([]), &json!(5)));
+    }
+    #[test]
+    fn calls_are_told_whole_and_in_pieces() {
+        let (open, close) = ("<call>{\"name\": \"".to_owned(), "}".to_owned());
+        let form = CallForm { open, middle: "\", \"arguments\": ".to_owned(), between: None, close };
+        let names = names(Kind::Chat);
+        let pieces = ["So: <ca", "ll>{\"name\": \"f\", \"argu", "ments\": {\"a\": ", "1}}"];
+        let tokens: Vec<_> = (0..).zip(pieces).map(|(id, text)| token(id, text, None)).collect();
+        let mut choice = Choice::begun(Some(form.clone()));
+        choice.push(tokens.clone());
+        choice.end(Completion { reason: FinishReason::Stop, ..completion(4, "") });
+        let whole = written(names.whole(&[choice], 1));
+        let id = &whole["choices"][0]["message"]["tool_calls"][0]["id"];
+        let function = json!({"name": "f", "arguments": "{\"a\": 1}"});
+        let call = json!({"id": id, "type": "function", "function": function});
+        let message = json!({"role": "assistant", "content": "So: ", "refusal": null, "tool_calls": [call]});
+        assert_eq!(whole["choices"][0]["message"], message);
+        assert_eq!(whole["choices"][0]["finish_reason"], "tool_calls");
+
+        let mut told = Telling::nothing(Some(form));
+        let last = [Part { index: 0, tokens: &[], rest: "", reason: Some(FinishReason::Stop) }];
+        let parts = tokens.iter().map(|token| Part { tokens: std::slice::from_ref(token), reason: None, ..last[0] });
+        let parts: Vec<Value> = parts.chain(last).map(|part| written(names.part(&part, &mut told))).collect();
+        let deltas: Vec<&Value> = parts.iter().map(|part| &part["choices"][0]["delta"]).collect();
+        let begun = json!({"index": 0, "id": id, "type": "function", "function": {"name": "f", "arguments": ""}});
+        let more = |text: &str| json!({"index": 0, "function": {"arguments": text}});
+        let expected = [
+            json!({"content": "So: "}),
+            json!({}),
+            json!({"tool_calls": [begun, more("{\"a\": ")]}),
+            json!({"tool_calls": [more("1}")]}),
+            json!({}),
+        ];
+        assert_eq!(deltas, expected.iter().collect::<Vec<_>>());
+        assert_eq!(parts[4]["choices"][0]["finish_reason"], "tool_calls");
     }
 }

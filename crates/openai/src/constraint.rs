@@ -66,9 +66,7 @@ fn take_format(fields: &mut Fields) -> Result<Option<Words>, RequestError> {
 
 /// Takes a schema. What it is called and described as changes nothing, and it is always kept to, strict or not.
 fn take_schema(format: &mut Fields) -> Result<String, RequestError> {
-    let Some(mut described) = format.within("json_schema")? else {
-        return Err(RequestError::Missing { field: format.named("json_schema") });
-    };
+    let mut described = format.need_within("json_schema")?;
     let (_, _): (Option<String>, Option<String>) = (described.take("name")?, described.take("description")?);
     let _: Option<bool> = described.take("strict")?;
     let schema: Map<String, Value> = described.need("schema")?;

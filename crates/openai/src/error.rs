@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use espalier_proto::{Fault, FaultKind};
+use espalier_proto::{Fault, FaultKind, WireError};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -26,6 +26,14 @@ pub enum RequestError {
         field: String,
         /// What was found, and what is wanted.
         source: serde_json::Error,
+    },
+    /// A rule of the protocol is broken.
+    #[error("`{field}`: {source}")]
+    Wire {
+        /// The field's name.
+        field: String,
+        /// What was found, and what is wanted.
+        source: WireError,
     },
     /// A number is not where it may be.
     #[error("`{field}` is {found}; it must be {low} to {high}")]
@@ -78,6 +86,7 @@ impl RequestError {
             Self::Json(_) => None,
             Self::Missing { field }
             | Self::Kind { field, .. }
+            | Self::Wire { field, .. }
             | Self::Range { field, .. }
             | Self::Count { field, .. }
             | Self::Unsupported { field, .. }
@@ -90,7 +99,7 @@ impl RequestError {
             Self::Json(_) => "invalid_json",
             Self::Missing { .. } => "missing_required_parameter",
             Self::Kind { .. } => "invalid_type",
-            Self::Range { .. } | Self::Count { .. } => "invalid_value",
+            Self::Wire { .. } | Self::Range { .. } | Self::Count { .. } => "invalid_value",
             Self::Unsupported { .. } => "unsupported_value",
             Self::Unknown { .. } => "unsupported_parameter",
         }

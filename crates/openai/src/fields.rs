@@ -55,6 +55,19 @@ impl Fields {
         Ok(self.take(name)?.map(|left| Self::of(left, &named)))
     }
 
+    /// Takes the fields of an object within this one that must be there.
+    pub(crate) fn need_within(&mut self, name: &str) -> Result<Self, RequestError> {
+        self.within(name)?.ok_or_else(|| RequestError::Missing { field: self.named(name) })
+    }
+
+    /// Takes a field that must be there, and of which only one value, written as JSON, can be had.
+    pub(crate) fn need_only(&mut self, name: &str, supported: &'static str) -> Result<(), RequestError> {
+        match self.has(name) {
+            true => self.only(name, supported),
+            false => Err(RequestError::Missing { field: self.named(name) }),
+        }
+    }
+
     /// Takes a field of which only one value, written as JSON, can be had, or its absence.
     pub(crate) fn only(&mut self, name: &str, supported: &'static str) -> Result<(), RequestError> {
         match self.left.remove(name) {

@@ -4,6 +4,8 @@
 //! value that would change the answer and cannot be had: nothing is left out in silence.
 
 mod answer;
+mod calls;
+mod chat;
 mod constraint;
 mod error;
 mod fields;
@@ -12,8 +14,10 @@ mod prompt;
 mod request;
 mod sampling;
 mod tokens;
+mod tools;
 
 pub use answer::{Answer, Choice, Names, Part, Usage};
+pub use chat::Told;
 pub use error::{ErrorBody, ErrorReply, RequestError};
 pub use request::{Asked, Kind};
 pub use tokens::{Tokens, TokensAsked};

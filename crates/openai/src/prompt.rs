@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::error::RequestError;
 use crate::fields::Fields;
+use crate::tools;
 
 /// The prompts of a completion: text or tokens, or several of either.
 #[derive(Deserialize)]
@@ -37,20 +38,26 @@ enum Content {
     Parts(Vec<Map<String, Value>>),
 }
 
-/// Takes the conversation of a chat.
-pub(crate) fn take_conversation(fields: &mut Fields) -> Result<Prompt, RequestError> {
+/// Takes the conversation of a chat, with what may be called.
+pub(crate) fn take_conversation(fields: &mut Fields) -> Result<pb::Conversation, RequestError> {
     let said: Vec<Map<String, Value>> = fields.need("messages")?;
     let named = |i: usize| format!("{}[{i}]", fields.named("messages"));
     let message = |(i, message)| read_message(Fields::of(message, &named(i)));
     let messages = said.into_iter().enumerate().map(message).collect::<Result<_, _>>()?;
-    Ok(Prompt::Conversation(pb::Conversation { messages }))
+    let mut conversation = pb::Conversation { messages, ..pb::Conversation::default() };
+    tools::take(fields, &mut conversation)?;
+    Ok(conversation)
 }
 
 fn read_message(mut fields: Fields) -> Result<pb::ChatMessage, RequestError> {
     let role: String = fields.need("role")?;
-    let content = match fields.need("content")? {
-        Content::Text(text) => text,
-        Content::Parts(parts) => {
+    let tool_calls = tools::take_calls(&mut fields)?;
+    let content = match fields.take("content")? {
+        // Who calls may say nothing besides.
+        None if !tool_calls.is_empty() => String::new(),
+        None => return Err(RequestError::Missing { field: fields.named("content") }),
+        Some(Content::Text(text)) => text,
+        Some(Content::Parts(parts)) => {
             let named = |i: usize| format!("{}[{i}]", fields.named("content"));
             let text = |(i, part)| read_part(Fields::of(part, &named(i)));
             parts.into_iter().enumerate().map(text).collect::<Result<Vec<_>, _>>()?.concat()
@@ -58,8 +65,12 @@ fn read_message(mut fields: Fields) -> Result<pb::ChatMessage, RequestError> {
     };
     // A developer's words are a system's for templates that know no developer.
     let role = if role == "developer" { "system".to_owned() } else { role };
+    let tool_call_id = match role.as_str() {
+        "tool" => fields.need("tool_call_id")?,
+        _ => String::new(),
+    };
     fields.end()?;
-    Ok(pb::ChatMessage { role, content })
+    Ok(pb::ChatMessage { role, content, tool_calls, tool_call_id })
 }
 
 fn read_part(mut part: Fields) -> Result<String, RequestError> {

@@ -21,12 +21,9 @@ const COMPLETION_LOGPROBS_MAX: u32 = 5;
 const COMPLETION_TOKENS: u32 = 16;
 
 /// Fields whose only value here is what the API has without them.
-const USUAL: [(&str, &str); 11] = [
+const USUAL: [(&str, &str); 8] = [
     ("store", "false"),
-    ("parallel_tool_calls", "true"),
-    ("tools", "[]"),
     ("functions", "[]"),
-    ("tool_choice", "\"none\""),
     ("function_call", "\"none\""),
     ("service_tier", "\"auto\""),
     ("modalities", "[\"text\"]"),
@@ -78,11 +75,20 @@ impl Asked {
         let mut own = fields.within("espalier")?;
         let model: String = fields.need("model")?;
         let prompts = match kind {
-            Kind::Chat => vec![prompt::take_conversation(&mut fields)?],
+            Kind::Chat => vec![Prompt::Conversation(prompt::take_conversation(&mut fields)?)],
             Kind::Completion => prompt::take_prompts(&mut fields)?,
         };
         let held = constraint::take(kind == Kind::Chat, &mut fields, &mut own)?;
-        let (constraint, constraint_field) = held.map(|held| (held.constraint, held.field)).unzip();
+        let (constraint, field) = held.map(|held| (held.constraint, held.field)).unzip();
+        let calls = prompts.iter().any(|prompt| matches!(prompt, Prompt::Conversation(said) if !said.tools.is_empty()));
+        let constraint_field = match (calls, field) {
+            (true, Some(field)) => {
+                let found = "given beside `tools`".to_owned();
+                return Err(RequestError::Unsupported { field, found, supported: "one of them" });
+            }
+            (true, None) => Some("tools".to_owned()),
+            (false, field) => field,
+        };
         let one = pb::GenerateRequest { constraint, ..take_one(kind, &model, &mut fields, &mut own)? };
         let count = take_count(&mut fields, prompts.len())?;
         let streams = fields.take("stream")?.unwrap_or(false);
@@ -233,6 +239,7 @@ fn take_name(fields: &mut Fields, name: &str) -> Result<Option<String>, RequestE
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use espalier_proto::{Conversation, Message};
     use serde_json::{Value, json};
 
     use super::*;
@@ -247,13 +254,16 @@ mod tests {
         body
     }
 
+    fn said(role: &str, content: &str) -> pb::Conversation {
+        pb::Conversation::from(Conversation::from(vec![Message::new(role, content)]))
+    }
+
     #[test]
     fn a_chat_asks_for_one_answer_as_long_as_fits_at_temperature_1() {
         let asked = parse(Kind::Chat, &chat(&json!({}))).unwrap();
         let [one] = &asked.choices[..] else { panic!("{asked:?}") };
         assert!(one.cut_to_context && one.sampling.as_ref().unwrap().temperature == 1.0);
-        let said = vec![pb::ChatMessage { role: "user".into(), content: "Hi".into() }];
-        assert_eq!(one.prompt, Some(Prompt::Conversation(pb::Conversation { messages: said })));
+        assert_eq!(one.prompt, Some(Prompt::Conversation(said("user", "Hi"))));
         assert!(!asked.streams && !asked.tells_usage);
     }
 
@@ -280,8 +290,7 @@ mod tests {
         let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
         let body = json!({"model": "m", "messages": [{"role": "developer", "content": parts}]});
         let asked = parse(Kind::Chat, &body).unwrap();
-        let said = vec![pb::ChatMessage { role: "system".into(), content: "ab".into() }];
-        assert_eq!(asked.choices[0].prompt, Some(Prompt::Conversation(pb::Conversation { messages: said })));
+        assert_eq!(asked.choices[0].prompt, Some(Prompt::Conversation(said("system", "ab"))));
     }
 
     #[test]
@@ -338,7 +347,21 @@ mod tests {
             (json!({"n": 33}), "n"),
             (json!({"top_logprobs": 3}), "top_logprobs"),
             (json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs"),
-            (json!({"tools": [{"type": "function"}]}), "tools"),
+            (json!({"tools": [{"type": "function"}]}), "tools[0].function"),
+            (json!({"tools": [{"type": "custom", "function": {}}]}), "tools[0].type"),
+            (json!({"tools": [function("a b")]}), "tools"),
+            (json!({"tools": [function("f"), function("f")]}), "tools"),
+            (json!({"tools": [function("f")], "tool_choice": "often"}), "tool_choice"),
+            (json!({"tools": [function("f")], "tool_choice": {"type": "function"}}), "tool_choice.function"),
+            (json!({"tools": [function("f")], "tool_choice": choose("g")}), "tools"),
+            (json!({"tools": [function("f")], "response_format": {"type": "json_object"}}), "response_format"),
+            (json!({"tool_choice": "auto"}), "tool_choice"),
+            (json!({"parallel_tool_calls": false}), "parallel_tool_calls"),
+            (json!({"messages": [{"role": "tool", "content": "7"}]}), "messages[0].tool_call_id"),
+            (
+                json!({"messages": [{"role": "assistant", "tool_calls": [called("7")]}]}),
+                "messages[0].tool_calls[0].function.arguments",
+            ),
             (json!({"response_format": {"type": "yaml"}}), "response_format.type"),
             (json!({"response_format": {"type": "json_schema"}}), "response_format.json_schema"),
             (
@@ -373,6 +396,39 @@ mod tests {
             (Some("prompt"), "`prompt` holds 33; it must hold 1 to 32".to_owned())
         );
         assert!(matches!(Asked::parse(Kind::Chat, b"[1"), Err(RequestError::Json(_))));
+    }
+
+    fn function(name: &str) -> Value {
+        json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}, "strict": true}})
+    }
+
+    fn choose(name: &str) -> Value {
+        json!({"type": "function", "function": {"name": name}})
+    }
+
+    fn called(arguments: &str) -> Value {
+        json!({"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}})
+    }
+
+    #[test]
+    fn tools_are_told_with_what_was_called_and_answered() {
+        let messages = json!([
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": null, "tool_calls": [called("{\"a\": 1}")]},
+            {"role": "tool", "tool_call_id": "1", "content": "7"},
+        ]);
+        let asked = |choice: Value| {
+            let more = json!({"messages": messages, "tools": [function("f")], "tool_choice": choice});
+            let asked = parse(Kind::Chat, &chat(&more)).unwrap();
+            let Some(Prompt::Conversation(said)) = asked.choices[0].prompt.clone() else { panic!("{asked:?}") };
+            (Conversation::try_from(said).unwrap(), asked.constraint_field)
+        };
+        let (said, field) = asked(choose("f"));
+        assert_eq!((said.messages[1].calls[0].arguments["a"].as_u64(), field.as_deref()), (Some(1), Some("tools")));
+        assert_eq!(said.messages[2].answers.as_deref(), Some("1"));
+        assert!(!said.tools.unwrap().may_be_left());
+        assert!(asked(json!("auto")).0.tools.unwrap().may_be_left());
+        assert_eq!(asked(json!("none")), (Conversation { tools: None, ..asked(json!("auto")).0 }, None));
     }
 
     #[test]

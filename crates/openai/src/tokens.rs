@@ -38,7 +38,7 @@ impl TokensAsked {
         let mut fields = Fields::parse(body)?;
         let model = fields.need("model")?;
         let prompt = match fields.has("messages") {
-            true => take_conversation(&mut fields)?,
+            true => Prompt::Conversation(take_conversation(&mut fields)?),
             false => take_one(&mut fields)?,
         };
         fields.end()?;

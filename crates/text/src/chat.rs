@@ -4,10 +4,11 @@ use std::error::Error as _;
 use std::io;
 use std::time::SystemTime;
 
-use minijinja::value::{Kwargs, Value};
+use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, context, syntax::SyntaxConfig};
 use minijinja_contrib::pycompat;
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use crate::clock::strftime;
 use crate::error::{Result, TextError};
@@ -23,24 +24,54 @@ const PROMPT_BYTES_MAX: usize = 8 << 20;
 /// Bytes of what a template says went wrong: it is told to clients, in the head of an answer.
 const WORDS_BYTES_MAX: usize = 1024;
 
+/// What was said so far, and what may be called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
+    /// Its turns, in the order in which they were said.
+    pub messages: Vec<Message>,
+    /// What may be called, as templates read it: `{"type": "function", "function": {"name": …, "parameters": …}}`.
+    pub tools: Vec<Json>,
+}
+
+impl From<Vec<Message>> for Conversation {
+    fn from(messages: Vec<Message>) -> Self {
+        Self { messages, tools: Vec::new() }
+    }
+}
+
+impl From<Message> for Conversation {
+    fn from(message: Message) -> Self {
+        vec![message].into()
+    }
+}
+
 /// One turn of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks: `system`, `user`, `assistant`, or what else the template knows.
+    /// Who speaks: `system`, `user`, `assistant`, `tool`, or what else the template knows.
     pub role: String,
     /// What is said.
     pub content: String,
+    /// What is called with it, as templates read it: `{"id": …, "function": {"name": …, "arguments": {…}}}`.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tool_calls: Vec<Json>,
+    /// Of a tool's answer: which call it answers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tool_call_id: Option<String>,
+    /// Of a tool's answer: the tool's name.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
 }
 
 impl Message {
-    /// A turn of the user.
-    pub fn user(content: impl Into<String>) -> Self {
-        let (role, content) = ("user".to_owned(), content.into());
-        Self { role, content }
+    /// Words that call nothing and answer no call.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { role: role.into(), content: content.into(), ..Self::default() }
     }
 
-    fn value(&self) -> Value {
-        Value::from_pairs([("role", self.role.as_str()), ("content", self.content.as_str())])
+    /// A turn of the user.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::new("user", content)
     }
 }
 
@@ -93,19 +124,23 @@ impl ChatTemplate {
         Ok(Self { environment, special: Value::from_pairs(special) })
     }
 
-    /// The prompt that asks for the assistant's answer to `messages`. Templates that print the date print `now`, in UTC.
+    /// The prompt that asks for the assistant's answer. Templates that print the date print `now`, in UTC.
     ///
     /// # Errors
-    /// A template that refuses these messages, fails on them, or makes too long a text of them.
-    pub fn render(&self, messages: &[Message], now: SystemTime) -> Result<String> {
+    /// A template that refuses the conversation, fails on it, makes too long a text of it, or tells nothing of its tools.
+    pub fn render(&self, conversation: &Conversation, now: SystemTime) -> Result<String> {
+        let Conversation { messages, tools } = conversation;
+        if !tools.is_empty() && !self.tells_of_tools()? {
+            return Err(TextError::NoTools);
+        }
         let date = move |format: String| {
             let fault = || Error::new(ErrorKind::InvalidOperation, format!("unknown date format \"{format}\""));
             strftime(&format, now).ok_or_else(fault)
         };
         let context = context! {
-            messages => messages.iter().map(Message::value).collect::<Value>(),
+            messages => Value::from(Serde(messages)),
             add_generation_prompt => true,
-            tools => (),
+            tools => Some(tools).filter(|tools| !tools.is_empty()).map(|tools| Value::from(Serde(tools))),
             documents => (),
             strftime_now => Value::from_function(date),
             ..self.special.clone()
@@ -121,6 +156,15 @@ impl ChatTemplate {
         }
         rendered.map_err(|fault| render_fault(&fault))?;
         String::from_utf8(prompt.text).map_err(|fault| TextError::TemplateFailed { fault: fault.to_string() })
+    }
+}
+
+impl ChatTemplate {
+    /// Whether the template makes anything of tools.
+    fn tells_of_tools(&self) -> Result<bool> {
+        let template = self.environment.get_template(NAME).map_err(|fault| syntax_fault(&fault))?;
+        let read = guarded(|| Ok(template.undeclared_variables(false)));
+        Ok(read.map_err(|fault| TextError::TemplateFailed { fault: short(&fault) })?.contains("tools"))
     }
 }
 
@@ -237,6 +281,8 @@ mod tests {
 
     use std::time::{Duration, UNIX_EPOCH};
 
+    use serde_json::json;
+
     use super::*;
     use crate::parts::Parts;
 
@@ -253,9 +299,9 @@ mod tests {
 
     /// Renders for the turns `user: hi`, `assistant: <b> "yo"`, `user: bye` on 2024-07-26.
     fn render(source: &str) -> Result<String> {
-        let assistant = Message { role: "assistant".to_owned(), content: "<b> \"yo\"".to_owned() };
         let now = UNIX_EPOCH + Duration::from_secs(1_721_952_000);
-        template(source).render(&[Message::user("hi"), assistant, Message::user("bye")], now)
+        let said = vec![Message::user("hi"), Message::new("assistant", "<b> \"yo\""), Message::user("bye")];
+        template(source).render(&said.into(), now)
     }
 
     /// Each expected text is what `apply_chat_template` of transformers 4.57 gives.
@@ -288,6 +334,26 @@ mod tests {
     }
 
     #[test]
+    fn tools_calls_and_their_answers_are_told_as_templates_read_them() {
+        let source = "{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% for m in messages %}{% for call in \
+            m.tool_calls %}[{{ call.id }} {{ call.function.name }} {{ call.function.arguments | tojson }}]{% endfor %}{% if \
+            m.role == 'tool' %}{{ m.tool_call_id }} {{ m.name }}: {{ m.content }}{% endif %}{% endfor %}";
+        let call = json!({"id": "1", "function": {"name": "f", "arguments": {"b": 1, "a": "é"}}});
+        let asked = Message { tool_calls: vec![call], ..Message::new("assistant", "") };
+        let (id, name) = (Some("1".to_owned()), Some("f".to_owned()));
+        let answer = Message { tool_call_id: id, name, ..Message::new("tool", "7") };
+        let tools = vec![json!({"type": "function", "function": {"name": "f"}})];
+        let conversation = Conversation { messages: vec![Message::user("hi"), asked, answer], tools };
+        assert_eq!(
+            template(source).render(&conversation, UNIX_EPOCH).unwrap(),
+            r#"{"type": "function", "function": {"name": "f"}}[1 f {"b": 1, "a": "é"}]1 f: 7"#
+        );
+        // One that does not look at them would keep them from the target in silence.
+        let silent = template("{{ messages[0].content }}").render(&conversation, UNIX_EPOCH);
+        assert!(matches!(silent, Err(TextError::NoTools)));
+    }
+
+    #[test]
     fn a_refusal_is_told_in_the_template_s_own_words() {
         let fault = render("{{ raise_exception('Roles must alternate') }}").unwrap_err();
         assert_eq!(fault.to_string(), "the chat template refuses the messages: Roles must alternate");
@@ -307,7 +373,8 @@ mod tests {
 
     #[test]
     fn nothing_can_be_turned_round() {
-        let rendered = template("{% for m in messages[::-1] %}{{ m.role }}{% endfor %}.").render(&[], UNIX_EPOCH);
+        let rendered = template("{% for m in messages[::-1] %}{{ m.role }}{% endfor %}.")
+            .render(&Conversation::default(), UNIX_EPOCH);
         assert_eq!(rendered.unwrap(), ".");
     }
 
@@ -328,7 +395,7 @@ mod tests {
     fn of_several_templates_the_default_is_taken() {
         let named = r#"{"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]}"#;
         let only_other = r#"{"chat_template": [{"name": "rag", "template": "r"}]}"#;
-        let rendered = parse(named).unwrap().unwrap().render(&[], UNIX_EPOCH).unwrap();
+        let rendered = parse(named).unwrap().unwrap().render(&Conversation::default(), UNIX_EPOCH).unwrap();
         assert_eq!(rendered, "d");
         assert!(parse(only_other).unwrap().is_none());
         assert!(parse("{}").unwrap().is_none());

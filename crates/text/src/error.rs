@@ -72,6 +72,9 @@ pub enum TextError {
         /// The template's own words.
         message: String,
     },
+    /// There are tools, and the chat template has no place for them.
+    #[error("the chat template tells the target nothing of tools")]
+    NoTools,
     /// The chat template failed on these messages.
     #[error("the chat template failed: {fault}")]
     TemplateFailed {

@@ -19,7 +19,7 @@ mod source;
 mod spelling;
 mod tokenizer;
 
-pub use chat::{ChatTemplate, Message, TemplateSource};
+pub use chat::{ChatTemplate, Conversation, Message, TemplateSource};
 pub use detokenizer::Detokenizer;
 pub use error::{Result, TextError};
 pub use gguf_export::GgufTokenizer;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use espalier_speculation::Token;
 use serde::de::IgnoredAny;
 
-use crate::chat::{ChatTemplate, Message, TemplateSource};
+use crate::chat::{ChatTemplate, Conversation, TemplateSource};
 use crate::error::{Result, TextError};
 use crate::fingerprint::fingerprint;
 use crate::guard::guarded;
@@ -109,10 +109,10 @@ impl Tokenizer {
     /// tokenize it without adding any, or use [`Self::encode_chat`].
     ///
     /// # Errors
-    /// No template, one that cannot be parsed, or one that refuses these messages.
-    pub fn chat(&self, messages: &[Message]) -> Result<String> {
+    /// No template, one that cannot be parsed, or one that refuses the conversation.
+    pub fn chat(&self, conversation: &Conversation) -> Result<String> {
         let template = self.chat_template().ok_or(TextError::NoTemplate)?;
-        self.parsed(template)?.render(messages, SystemTime::now())
+        self.parsed(template)?.render(conversation, SystemTime::now())
     }
 
     fn parsed(&self, template: &TemplateSource) -> Result<&ChatTemplate> {
@@ -127,14 +127,23 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As for [`Self::chat`].
-    pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<Token>> {
-        self.encode(&self.chat(messages)?, false)
+    pub fn encode_chat(&self, conversation: &Conversation) -> Result<Vec<Token>> {
+        self.encode(&self.chat(conversation)?, false)
     }
 
     /// The text of some tokens. Special and unknown tokens have none; bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, tokens: &[Token]) -> Result<String> {
         let decoded = guarded(|| self.0.tokenizer.decode(tokens, true).map_err(|fault| fault.to_string()));
         decoded.map_err(|fault| TextError::Decode { tokens: tokens.len(), fault })
+    }
+
+    /// The first token of a text that no text of tokens has: a special one.
+    ///
+    /// # Errors
+    /// A text that cannot be tokenized.
+    pub fn hidden_in(&self, text: &str) -> Result<Option<String>> {
+        let hidden = self.encode(text, false)?.into_iter().find(|&token| !self.is_visible(token));
+        Ok(hidden.map(|token| self.0.tokenizer.id_to_token(token).unwrap_or_else(|| token.to_string())))
     }
 
     /// All tokens by their texts.

@@ -97,7 +97,7 @@ fn prompts_and_answers_have_the_same_tokens() {
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models").join(model).join("greedy.jsonl");
         for line in fs::read_to_string(samples).unwrap().lines() {
             let sample: Value = serde_json::from_str(line).unwrap();
-            let prompt = [Message::user(sample["prompt"].as_str().unwrap())];
+            let prompt = Message::user(sample["prompt"].as_str().unwrap()).into();
             assert_eq!(json!(made.encode_chat(&prompt).unwrap()), sample["prompt_ids"]);
             let answer: Vec<u32> = serde_json::from_value(sample["greedy_ids"].clone()).unwrap();
             assert_eq!(made.decode(&answer).unwrap(), original.decode(&answer).unwrap());
@@ -111,7 +111,10 @@ fn a_tokenizer_beside_the_file_goes_first() {
     fs::write(folder.path().join("tokenizer.json"), &llama3().parts().tokenizer).unwrap();
     let found = Tokenizer::open(&path).unwrap();
     assert_eq!(found.parts().tokenizer, llama3().parts().tokenizer);
-    assert_eq!(found.chat(&[Message::user("a")]).unwrap(), shipped("small").chat(&[Message::user("a")]).unwrap());
+    assert_eq!(
+        found.chat(&Message::user("a").into()).unwrap(),
+        shipped("small").chat(&Message::user("a").into()).unwrap()
+    );
     fs::write(folder.path().join("tokenizer_config.json"), "{}").unwrap();
     assert!(!Tokenizer::open(folder.path()).unwrap().has_chat_template());
 }

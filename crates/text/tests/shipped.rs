@@ -43,7 +43,7 @@ fn chat_prompts_have_the_tokens_of_transformers() {
         let samples = samples(model);
         assert_eq!(samples.len(), 24);
         for sample in samples {
-            let ids = tokenizer.encode_chat(&[Message::user(&sample.prompt)]).unwrap();
+            let ids = tokenizer.encode_chat(&Message::user(&sample.prompt).into()).unwrap();
             assert_eq!(ids, sample.prompt_ids, "{}", sample.prompt);
         }
     }
@@ -51,11 +51,10 @@ fn chat_prompts_have_the_tokens_of_transformers() {
 
 #[test]
 fn the_template_knows_all_roles() {
-    let turn = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
-    let messages =
-        [turn("system", "Be brief."), turn("user", " 1 + 1? "), turn("assistant", "2"), turn("user", "Sure?")];
+    let turns = [("system", "Be brief."), ("user", " 1 + 1? "), ("assistant", "2"), ("user", "Sure?")];
+    let messages: Vec<_> = turns.into_iter().map(|(role, content)| Message::new(role, content)).collect();
     let expected = "<s><|system|>\nBe brief.\n<|user|>\n1 + 1?\n<|assistant|>\n2</s><|user|>\nSure?\n<|assistant|>\n";
-    assert_eq!(tokenizer().chat(&messages).unwrap(), expected);
+    assert_eq!(tokenizer().chat(&messages.into()).unwrap(), expected);
 }
 
 #[test]
@@ -100,7 +99,7 @@ fn both_targets_share_one_fingerprint() {
 fn parts_rebuild_the_tokenizer() {
     let original = tokenizer();
     let rebuilt = Tokenizer::from_parts(original.parts().clone()).unwrap();
-    let messages = [Message::user("How many?")];
+    let messages = Message::user("How many?").into();
     assert_eq!(rebuilt.fingerprint(), original.fingerprint());
     assert_eq!(rebuilt.encode_chat(&messages).unwrap(), original.encode_chat(&messages).unwrap());
 }
@@ -111,7 +110,7 @@ fn a_tokenizer_without_a_template_still_tokenizes() {
     let bare = Tokenizer::from_parts(parts).unwrap();
     assert!(!bare.has_chat_template());
     assert_eq!(bare.encode("two", false).unwrap(), tokenizer().encode("two", false).unwrap());
-    assert!(matches!(bare.chat(&[Message::user("two")]), Err(TextError::NoTemplate)));
+    assert!(matches!(bare.chat(&Message::user("two").into()), Err(TextError::NoTemplate)));
 }
 
 #[test]
@@ -120,7 +119,7 @@ fn a_template_file_wins_over_the_configuration() {
         chat_template: Some(b"{{ bos_token }}Q: {{ messages[0].content }}\nA:".to_vec()),
         ..tokenizer().parts().clone()
     };
-    let prompt = Tokenizer::from_parts(parts).unwrap().chat(&[Message::user("why?")]).unwrap();
+    let prompt = Tokenizer::from_parts(parts).unwrap().chat(&Message::user("why?").into()).unwrap();
     assert_eq!(prompt, "<s>Q: why?\nA:");
 }
 
@@ -135,7 +134,7 @@ fn faults_are_one_clear_sentence() {
     assert!(message(Parts { config, ..sound.clone() }).starts_with("tokenizer_config.json is malformed: "));
     let chat_template = Some(b"{% if %}".to_vec());
     let broken = Tokenizer::from_parts(Parts { chat_template, ..sound.clone() }).unwrap();
-    let fault = broken.chat(&[Message::user("why?")]).unwrap_err().to_string();
+    let fault = broken.chat(&Message::user("why?").into()).unwrap_err().to_string();
     assert!(fault.starts_with("the chat template cannot be parsed: "), "{fault}");
     let empty = tempfile::tempdir().unwrap();
     let missing = Tokenizer::open(empty.path()).unwrap_err().to_string();

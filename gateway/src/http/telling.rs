@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use espalier_openai::{Answer, Choice, ErrorReply, Names, Part};
-use espalier_proto::{Chunk, Completion, Fault, FaultKind, GeneratedToken, GenerationEvent, Party, SequenceId, pb};
+use espalier_openai::{Answer, Choice, ErrorReply, Names, Part, Told};
+use espalier_proto::{Chunk, Fault, FaultKind, GenerationEvent, Party, SequenceId, pb};
 use espalier_trace::Round;
 use futures::stream::{BoxStream, SelectAll, select_all};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -36,8 +36,8 @@ pub(super) struct Choices {
     /// What comes of each, by its index.
     events: SelectAll<BoxStream<'static, Result<(usize, GenerationEvent), Fault>>>,
     choices: Vec<Choice>,
-    /// Characters of each that came.
-    told: Vec<usize>,
+    /// How far a stream has told each.
+    told: Vec<Told>,
     /// The rounds of each, if they are told at the end.
     rounds: Vec<Vec<Round>>,
     /// Choices of each prompt.
@@ -60,8 +60,12 @@ impl Choices {
         let unbegun = || Fault::new(Party::Gateway, FaultKind::Internal, "an answer did not begin with its beginning");
         match events.try_next().await? {
             Some((first, GenerationEvent::Begun(begun))) => {
-                let (choices, told, rounds) = (vec![Choice::default(); count], vec![0; count], vec![Vec::new(); count]);
-                Ok(Self { id: begun.id, first, events, choices, told, rounds, of_each })
+                let (choices, rounds) = (vec![Choice::default(); count], vec![Vec::new(); count]);
+                let told = vec![Told::default(); count];
+                let id = begun.id.clone();
+                let mut all = Self { id, first, events, choices, told, rounds, of_each };
+                all.take(first, GenerationEvent::Begun(begun));
+                Ok(all)
             }
             _ => Err(unbegun()),
         }
@@ -85,7 +89,12 @@ impl Choices {
     fn take(&mut self, index: usize, event: GenerationEvent) {
         let Some(choice) = self.choices.get_mut(index) else { return };
         match event {
-            GenerationEvent::Begun(_) => {}
+            GenerationEvent::Begun(begun) => {
+                if let Some(told) = self.told.get_mut(index) {
+                    *told = Told::nothing(begun.call_form.clone());
+                }
+                *choice = Choice::begun(begun.call_form);
+            }
             GenerationEvent::Tokens(chunk) => {
                 if let (Some(rounds), Some(round)) = (self.rounds.get_mut(index), &chunk.round) {
                     rounds.push(Round::new(&chunk.tokens, round));
@@ -127,22 +136,24 @@ impl Choices {
 
     /// What is told of an event, if anything is.
     fn piece<'n>(&mut self, names: &'n Names, index: usize, found: GenerationEvent) -> Option<Answer<'n>> {
-        let before = self.told.get(index).copied().unwrap_or_default();
-        let piece = match &found {
-            GenerationEvent::Finished(completion) => Some(names.part(&last(index, before, completion))),
-            GenerationEvent::Tokens(chunk) => {
-                Some(names.part(&of_tokens(index, before, &chunk.tokens)).telling(own(chunk)))
+        let told = self.told.get_mut(index)?;
+        match found {
+            GenerationEvent::Begun(_) => {
+                self.take(index, found);
+                names.beginning(index)
             }
-            GenerationEvent::Begun(_) => names.beginning(index),
-        };
-        if let (GenerationEvent::Tokens(chunk), Some(told)) = (&found, self.told.get_mut(index)) {
-            *told += chunk.tokens.iter().map(|token| token.text.chars().count()).sum::<usize>();
+            GenerationEvent::Tokens(chunk) => {
+                let part = Part { index, tokens: &chunk.tokens, rest: "", reason: None };
+                Some(names.part(&part, told).telling(own(&chunk)))
+            }
+            GenerationEvent::Finished(ref completion) => {
+                let part = Part { index, tokens: &[], rest: &completion.text, reason: Some(completion.reason) };
+                let piece = names.part(&part, told);
+                // Of a stream nothing but its end is needed later.
+                self.take(index, found);
+                Some(piece)
+            }
         }
-        // Of a stream nothing but its end is needed later.
-        if matches!(found, GenerationEvent::Finished(_)) {
-            self.take(index, found);
-        }
-        piece
     }
 }
 
@@ -150,14 +161,6 @@ impl Choices {
 fn own(chunk: &Chunk) -> Option<Value> {
     let round = chunk.round.as_ref()?;
     Some(json!({"round": Round::new(&chunk.tokens, round)}))
-}
-
-fn of_tokens(index: usize, before: usize, tokens: &[GeneratedToken]) -> Part<'_> {
-    Part { index, tokens, before, rest: "", reason: None }
-}
-
-fn last(index: usize, before: usize, completion: &Completion) -> Part<'_> {
-    Part { index, tokens: &[], before, rest: &completion.text, reason: Some(completion.reason) }
 }
 
 fn read(told: Result<pb::GenerateResponse, Status>) -> Result<GenerationEvent, Fault> {

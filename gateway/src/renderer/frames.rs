@@ -29,6 +29,7 @@ pub(super) enum Answer {
     Failed(String),
     Syntax(String),
     Long(usize),
+    NoTools,
 }
 
 impl Answer {
@@ -38,6 +39,7 @@ impl Answer {
             TextError::TemplateSyntax { fault } => Self::Syntax(fault.clone()),
             TextError::TemplateFailed { fault } => Self::Failed(fault.clone()),
             TextError::LongPrompt { limit } => Self::Long(*limit),
+            TextError::NoTools => Self::NoTools,
             other => Self::Failed(other.to_string()),
         }
     }
@@ -49,6 +51,7 @@ impl Answer {
             Self::Failed(fault) => TextError::TemplateFailed { fault },
             Self::Syntax(fault) => TextError::TemplateSyntax { fault },
             Self::Long(limit) => TextError::LongPrompt { limit },
+            Self::NoTools => TextError::NoTools,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use espalier_text::{Message, TemplateSource};
+use espalier_text::{Conversation, TemplateSource};
 use parking_lot::Mutex;
 
 use super::error::RenderError;
@@ -71,9 +71,9 @@ impl Process {
         matches!(self.child.lock().try_wait(), Ok(None))
     }
 
-    pub(super) fn render(&mut self, messages: &[Message], until: Instant) -> Result<Answer, JobFault> {
+    pub(super) fn render(&mut self, conversation: &Conversation, until: Instant) -> Result<Answer, JobFault> {
         let mut link = Timed { link: &self.link, until };
-        frames::write(&mut link, &messages).and_then(|()| frames::read(&mut link)).map_err(JobFault)
+        frames::write(&mut link, conversation).and_then(|()| frames::read(&mut link)).map_err(JobFault)
     }
 }
 

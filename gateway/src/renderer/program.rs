@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use espalier_text::{ChatTemplate, Message, TemplateSource};
+use espalier_text::{ChatTemplate, Conversation, TemplateSource};
 use rlimit::Resource;
 
 use super::error::MEMORY_MIB_MAX;
@@ -30,11 +30,11 @@ fn serve(from: &mut impl Read, out: &mut impl Write) -> io::Result<()> {
     frames::write(out, &Ready::of_this_program())?;
     let template = ChatTemplate::parse(&frames::read::<TemplateSource>(from)?);
     loop {
-        let messages: Vec<Message> = match frames::read(from) {
+        let conversation: Conversation = match frames::read(from) {
             Err(end) if end.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            messages => messages?,
+            conversation => conversation?,
         };
-        let rendered = template.as_ref().map(|template| template.render(&messages, SystemTime::now()));
+        let rendered = template.as_ref().map(|template| template.render(&conversation, SystemTime::now()));
         let answer = match rendered {
             Ok(Ok(prompt)) => Answer::Prompt(prompt),
             Ok(Err(fault)) => Answer::of_fault(&fault),

@@ -150,11 +150,11 @@ async fn a_text_that_cannot_fit_is_refused_unread() {
     let toy = verifier("toy").await;
     let (url, _) = gateway_with(&toy, 1, 0).await;
     let text = "How many apples are there? ".repeat(5000);
-    let said = Message { role: "user".to_owned(), content: text.clone() };
+    let said = vec![Message::new("user", text.clone())].into();
     // By the length of the message, before it is read, what no target could serve.
     let longer = GenerationRequest { prompt: Prompt::Text(text.repeat(20)), ..plain(1) };
     assert_eq!(generate(&url, longer).await.err().unwrap().code(), Code::OutOfRange);
-    for prompt in [Prompt::Text(text), Prompt::Conversation(vec![said])] {
+    for prompt in [Prompt::Text(text), Prompt::Conversation(said)] {
         let status = generate(&url, GenerationRequest { prompt, ..plain(1) }).await.err().unwrap();
         let longest = tokenizer().longest_token();
         let words = format!(

@@ -28,7 +28,7 @@ async fn each_rule_has_words_of_its_own() {
         (drafter("alien"), "drafter `alien` and target `toy` have different tokenizers"),
         (prompt(Prompt::Tokens(vec![])), "the prompt is empty"),
         (prompt(Prompt::Text(String::new())), "the prompt is empty"),
-        (prompt(Prompt::Conversation(vec![])), "the prompt is empty"),
+        (prompt(Prompt::Conversation(Conversation::default())), "the prompt is empty"),
         (prompt(Prompt::Tokens(vec![1, 5000])), "the prompt holds token 5000, but `toy` has tokens 0 to 4095"),
         (
             prompt(Prompt::Tokens(vec![7; 600])),
@@ -119,8 +119,8 @@ async fn a_request_without_a_prompt_and_a_role_that_no_template_knows_are_refuse
     let status = client(&url).generate(wire).await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::InvalidArgument, "prompt is missing"));
     // Whatever a template makes of an unknown role, the answer is an answer or a refusal.
-    let said = Message { role: "oracle".to_owned(), content: "?".to_owned() };
-    let asked = GenerationRequest { prompt: Prompt::Conversation(vec![said]), ..request(5) };
+    let said = vec![Message::new("oracle", "?")].into();
+    let asked = GenerationRequest { prompt: Prompt::Conversation(said), ..request(5) };
     if let Err(status) = generate(&url, asked).await {
         assert_eq!(status.code(), Code::InvalidArgument);
     }

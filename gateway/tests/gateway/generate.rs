@@ -92,11 +92,11 @@ async fn prompts_come_as_text_as_conversation_or_as_tokens() {
     let toy = verifier("toy").await;
     let url = gateway(&[&toy], &[]).await;
     let tokenizer = tokenizer();
-    let said = Message { role: "user".to_owned(), content: "How many?".to_owned() };
-    let chat = tokenizer.encode_chat(&[espalier_text::Message::user("How many?")]).unwrap();
+    let said = vec![Message::new("user", "How many?")].into();
+    let chat = tokenizer.encode_chat(&espalier_text::Message::user("How many?").into()).unwrap();
     let text = tokenizer.encode("How many?", true).unwrap();
     for (prompt, tokens) in [
-        (Prompt::Conversation(vec![said]), chat),
+        (Prompt::Conversation(said), chat),
         (Prompt::Text("How many?".to_owned()), text),
         (Prompt::Tokens(vec![5, 6]), vec![5, 6]),
     ] {

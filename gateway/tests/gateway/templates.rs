@@ -37,8 +37,8 @@ const HOSTILE: [(&str, &str); 9] = [
 const GOOD: &str = "{{ bos_token }}Q: {{ messages[0].content }}\nA:";
 
 fn conversation(target: &str) -> GenerationRequest {
-    let said = Message { role: "user".to_owned(), content: "How many?".to_owned() };
-    GenerationRequest { target: target.to_owned(), prompt: Prompt::Conversation(vec![said]), ..request(5) }
+    let said = vec![Message::new("user", "How many?")].into();
+    GenerationRequest { target: target.to_owned(), prompt: Prompt::Conversation(said), ..request(5) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -52,8 +52,15 @@ pub(super) fn messages(rpc: Rpc, around: &Surroundings, dice: &mut Dice) -> Vec<
 }
 
 pub(super) fn generate(around: &Surroundings, dice: &mut Dice) -> pb::GenerateRequest {
-    let said = |role: &str, content: &str| pb::ChatMessage { role: role.to_owned(), content: content.to_owned() };
-    let conversation = pb::Conversation { messages: vec![said("user", "How many apples?"), said("assistant", "3")] };
+    let said = |role: &str, content: &str| pb::ChatMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        ..pb::ChatMessage::default()
+    };
+    let conversation = pb::Conversation {
+        messages: vec![said("user", "How many apples?"), said("assistant", "3")],
+        ..pb::Conversation::default()
+    };
     let prompts = [
         generate_request::Prompt::Text("Ann has 3 apples.".to_owned()),
         generate_request::Prompt::Conversation(conversation),

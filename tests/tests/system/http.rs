@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 pub(crate) const QUESTION: &str = "Ann has 3 dogs and 2 cats. How many pets has she?";
 
 pub(crate) struct Heard {
-    status: StatusCode,
+    pub(crate) status: StatusCode,
     headers: hyper::HeaderMap,
     body: Bytes,
 }
@@ -51,13 +51,13 @@ pub(crate) async fn post(gateway: SocketAddr, path: &str, body: &Value) -> Heard
     send(gateway, Method::POST, path, body.to_string()).await
 }
 
-async fn started() -> (System, SocketAddr, Client) {
+pub(crate) async fn started() -> (System, SocketAddr, Client) {
     let system = start(&["small", "medium"], Some(1), 1).await;
     let (gateway, client) = (address(&system, Role::Gateway), client(&system));
     (system, gateway, client)
 }
 
-fn chat(more: &Value) -> Value {
+pub(crate) fn chat(more: &Value) -> Value {
     let mut body = json!({"model": "medium", "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 24});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     body
@@ -65,8 +65,7 @@ fn chat(more: &Value) -> Value {
 
 /// The same over gRPC.
 fn asked(temperature: f64, seed: u64) -> GenerationRequest {
-    let said = Message { role: "user".to_owned(), content: QUESTION.to_owned() };
-    let prompt = Prompt::Conversation(vec![said]);
+    let prompt = Prompt::Conversation(vec![Message::new("user", QUESTION)].into());
     GenerationRequest { prompt, ..request("medium", &[], 24, sampling(temperature, seed)) }
 }
 

@@ -17,3 +17,4 @@ mod rounds;
 mod sampling;
 mod status;
 mod telemetry;
+mod tools;

@@ -60,7 +60,7 @@ impl Observer {
     /// Lets the target answer `prompt` and the drafter guess every token of the answer; the n-gram drafter has nothing to
     /// say at some.
     pub(super) fn observe(&mut self, prompt: &str) -> Result<Vec<Observation>, BenchError> {
-        let prompt = self.tokenizer.encode_chat(&[Message::user(prompt)])?;
+        let prompt = self.tokenizer.encode_chat(&Message::user(prompt).into())?;
         let (text, states) = self.answer(&prompt)?;
         let (texts, sampler) =
             (Texts { prompt: &prompt, text: &text }, Sampler::new(self.sampling.clone(), &prompt, &[]));

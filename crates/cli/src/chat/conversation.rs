@@ -33,7 +33,7 @@ impl Conversation {
 
     /// The messages of a request that asks a further question, if there is one.
     pub(crate) fn messages(&self, question: Option<&str>) -> Vec<Message> {
-        let said = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
+        let said = |role: &str, content: &str| Message::new(role, content);
         let system = self.system.iter().map(|text| said("system", text));
         let told = self.exchanges.iter();
         let told = told.flat_map(|Exchange { question, answer }| [said("user", question), said("assistant", answer)]);

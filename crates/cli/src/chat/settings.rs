@@ -24,7 +24,7 @@ impl Settings {
     /// many tokens as fit.
     pub(crate) fn request(&self, messages: Vec<Message>, cut: bool) -> Result<GenerationRequest, CliError> {
         let request = request(&self.target, "", Form::Chat, &self.decoding)?;
-        let (prompt, drafter) = (Prompt::Conversation(messages), self.drafter.clone());
+        let (prompt, drafter) = (Prompt::Conversation(messages.into()), self.drafter.clone());
         Ok(GenerationRequest { prompt, drafter, cut_to_context: cut, ..request })
     }
 

@@ -46,7 +46,7 @@ impl Voice {
         let mut tokens = match document {
             Document::Tokens { tokens, tokenizer } => return self.check(tokens, tokenizer),
             Document::Chat { question, answer } => {
-                let prompt = self.tokenizer.chat(&[Message::user(question)])?;
+                let prompt = self.tokenizer.chat(&Message::user(question).into())?;
                 // In one piece, as the answer's first characters may share a token with the prompt's last.
                 self.tokenizer.encode(&(prompt + &answer), false)?
             }

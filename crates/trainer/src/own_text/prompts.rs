@@ -29,7 +29,7 @@ impl Prompts {
         for (prompt, number) in prompts.iter().zip(1..) {
             let read = match recipe.raw {
                 true => voice.tokenizer.encode(prompt, true)?,
-                false => voice.tokenizer.encode_chat(&[Message::user(prompt)])?,
+                false => voice.tokenizer.encode_chat(&Message::user(prompt).into())?,
             };
             if !(1..context).contains(&read.len()) {
                 return Err(TrainError::Prompt { number, tokens: read.len(), limit: context - 1 });

@@ -65,7 +65,7 @@ fn a_greedy_answer_is_what_the_reference_says_one_token_at_a_time() {
     let lines = Desk::new().lines(&TextRecipe { greedy_share: 1.0, ..recipe(target.path()) }, &prompts);
     assert_eq!(lines.len(), 5);
     for (line, prompt) in lines.iter().zip(&prompts) {
-        let mut text = tokenizer.encode_chat(&[Message::user(prompt)]).unwrap();
+        let mut text = tokenizer.encode_chat(&Message::user(prompt).into()).unwrap();
         let read = text.len();
         while text.len() < read + 12 && text[read..].last() != Some(&2) {
             let seen = reference.forward_causal(&text).unwrap();

@@ -35,11 +35,22 @@ pub(crate) const TARGET_CARD: Target = Target {
 };
 
 fn prompts() -> [generate_request::Prompt; 3] {
-    let said = |role: &str, content: &str| pb::ChatMessage { role: role.to_owned(), content: content.to_owned() };
-    let messages = vec![said("user", "How many apples?"), said("assistant", "3")];
+    let said = |role: &str, content: &str| pb::ChatMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        ..pb::ChatMessage::default()
+    };
+    let call = pb::ToolCall { id: "1".to_owned(), name: "f".to_owned(), arguments: "{\"a\": 1}".to_owned() };
+    let asked = pb::ChatMessage { tool_calls: vec![call], ..said("assistant", "") };
+    let answered = pb::ChatMessage { tool_call_id: "1".to_owned(), ..said("tool", "3") };
+    let parameters = "{\"type\": \"object\"}".to_owned();
+    let tools = vec![pb::Tool { name: "f".to_owned(), description: "adds".to_owned(), parameters }];
+    let choice = Some(pb::tool_choice::Choice::Name("f".to_owned()));
+    let tool_choice = Some(pb::ToolChoice { choice, single: true });
+    let messages = vec![said("user", "How many apples?"), asked, answered, said("assistant", "3")];
     [
         generate_request::Prompt::Text("Ann has 3 apples.".to_owned()),
-        generate_request::Prompt::Conversation(pb::Conversation { messages }),
+        generate_request::Prompt::Conversation(pb::Conversation { messages, tools, tool_choice }),
         generate_request::Prompt::TokenIds(pb::TokenIds { ids: vec![1, 2, 3] }),
     ]
 }
@@ -93,7 +104,12 @@ fn events() -> [generate_response::Event; 3] {
     let node = pb::TraceNode { id: 7, text: " a".to_owned(), parent: 0, prob: 0.5, fate: 3 };
     let round = pb::RoundTrace { nodes: vec![node], levels_ms: vec![0.25], tokens: 1, ..pb::RoundTrace::default() };
     [
-        generate_response::Event::Begun(pb::Begun { id: "fuzz-1".to_owned(), seed: 9, prompt_tokens: 12 }),
+        generate_response::Event::Begun(pb::Begun {
+            id: "fuzz-1".to_owned(),
+            seed: 9,
+            prompt_tokens: 12,
+            call_form: None,
+        }),
         generate_response::Event::Chunk(pb::Chunk { tokens: vec![token], round: Some(round) }),
         generate_response::Event::Finished(finished),
     ]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use espalier_text::{ChatTemplate, Message, Parts, Tokenizer};
+use espalier_text::{ChatTemplate, Conversation, Message, Parts, Tokenizer};
 use serde_json::json;
 
 use crate::target::{Target, refused};
@@ -20,10 +20,16 @@ pub(crate) const TARGET: Target = Target {
         let parts = Parts { tokenizer, config: Some(config), chat_template };
         let Ok(tokenizer) = Tokenizer::from_parts(parts) else { return false };
         let Some(source) = tokenizer.chat_template() else { return false };
-        let said = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
-        let messages = [said("system", "be\u{e9}"), said("user", "{{ 1 }} \"<b>\"\n"), said("assistant", "yo")];
+        let call = json!({"id": "1", "function": {"name": "f", "arguments": {"a": [1, null]}}});
+        let messages = vec![
+            Message::new("system", "be\u{e9}"),
+            Message::new("user", "{{ 1 }} \"<b>\"\n"),
+            Message { tool_calls: vec![call], ..Message::new("assistant", "yo") },
+        ];
+        let tools = vec![json!({"type": "function", "function": {"name": "f", "parameters": {}}})];
+        let conversations = [Conversation { messages, tools }, Conversation::default()];
         let now = UNIX_EPOCH + Duration::from_secs(1_721_952_000);
-        let render = |messages| match ChatTemplate::parse(source).and_then(|template| template.render(messages, now)) {
+        let render = |said: &_| match ChatTemplate::parse(source).and_then(|template| template.render(said, now)) {
             Err(refusal) => {
                 assert!(refusal.to_string().len() < 1 << 12, "a refusal of many words");
                 refused(&refusal)
@@ -33,7 +39,7 @@ pub(crate) const TARGET: Target = Target {
                 true
             }
         };
-        render(&messages[..]) | render(&[])
+        conversations.iter().fold(false, |rendered, said| render(said) | rendered)
     },
     seeds: || TEMPLATES.map(|template| template.as_bytes().to_vec()).into(),
     tries: 500,

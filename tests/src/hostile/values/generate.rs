@@ -29,11 +29,11 @@ fn tokens(ids: Vec<u32>) -> Option<Prompt> {
 }
 
 fn said(role: &str, content: String) -> pb::ChatMessage {
-    pb::ChatMessage { role: role.to_owned(), content }
+    pb::ChatMessage { role: role.to_owned(), content, ..pb::ChatMessage::default() }
 }
 
 fn conversation(messages: Vec<pb::ChatMessage>) -> Option<Prompt> {
-    Some(Prompt::Conversation(pb::Conversation { messages }))
+    Some(Prompt::Conversation(pb::Conversation { messages, ..pb::Conversation::default() }))
 }
 
 const PROMPTS: [Way<pb::GenerateRequest>; 14] = [

@@ -26,49 +26,57 @@ from espalier.v1 import common_pb2 as espalier_dot_v1_dot_common__pb2
 from espalier.v1 import status_pb2 as espalier_dot_v1_dot_status__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65spalier/v1/generation.proto\x12\x0b\x65spalier.v1\x1a\x18\x65spalier/v1/common.proto\x1a\x18\x65spalier/v1/status.proto\"\xc7\x03\n\x0fGenerateRequest\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12\x31\n\x0c\x63onversation\x18\x03 \x01(\x0b\x32\x19.espalier.v1.ConversationH\x00\x12*\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x15.espalier.v1.TokenIdsH\x00\x12\x12\n\nmax_tokens\x18\x05 \x01(\r\x12\'\n\x08sampling\x18\x06 \x01(\x0b\x32\x15.espalier.v1.Sampling\x12\x13\n\x0bstop_tokens\x18\x07 \x03(\r\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\x0f\n\x07\x64rafter\x18\t \x01(\t\x12\x16\n\x0eno_speculation\x18\n \x01(\x08\x12\x14\n\x0cstop_strings\x18\x0b \x03(\t\x12\x15\n\x08logprobs\x18\x0c \x01(\rH\x01\x88\x01\x01\x12\x11\n\tgenerated\x18\r \x03(\r\x12\x16\n\x0e\x63ut_to_context\x18\x0e \x01(\x08\x12\x0e\n\x06rounds\x18\x0f \x01(\x08\x12+\n\nconstraint\x18\x10 \x01(\x0b\x32\x17.espalier.v1.ConstraintB\x08\n\x06promptB\x0b\n\t_logprobs\":\n\x0c\x43onversation\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.espalier.v1.ChatMessage\",\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"\x90\x01\n\x10GenerateResponse\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x12.espalier.v1.ChunkH\x00\x12)\n\x08\x66inished\x18\x02 \x01(\x0b\x32\x15.espalier.v1.FinishedH\x00\x12#\n\x05\x62\x65gun\x18\x03 \x01(\x0b\x32\x12.espalier.v1.BegunH\x00\x42\x07\n\x05\x65vent\"8\n\x05\x42\x65gun\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\"\\\n\x05\x43hunk\x12+\n\x06tokens\x18\x01 \x03(\x0b\x32\x1b.espalier.v1.GeneratedToken\x12&\n\x05round\x18\x02 \x01(\x0b\x32\x17.espalier.v1.RoundTrace\"\xac\x01\n\nRoundTrace\x12%\n\x05nodes\x18\x01 \x03(\x0b\x32\x16.espalier.v1.TraceNode\x12\x11\n\tlevels_ms\x18\x02 \x03(\x01\x12\x10\n\x08\x64raft_ms\x18\x03 \x01(\x01\x12\x11\n\tverify_ms\x18\x04 \x01(\x01\x12\x0f\n\x07wait_ms\x18\x05 \x01(\x01\x12\r\n\x05\x61t_ms\x18\x06 \x01(\x01\x12\x0f\n\x07\x64rafter\x18\x07 \x01(\t\x12\x0e\n\x06tokens\x18\x08 \x01(\r\"h\n\tTraceNode\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06parent\x18\x03 \x01(\r\x12\x0c\n\x04prob\x18\x04 \x01(\x01\x12#\n\x04\x66\x61te\x18\x05 \x01(\x0e\x32\x15.espalier.v1.NodeFate\"\x8d\x01\n\x0eGeneratedToken\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x64rafted\x18\x03 \x01(\x08\x12\x14\n\x07logprob\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12.\n\x0c\x61lternatives\x18\x05 \x03(\x0b\x32\x18.espalier.v1.AlternativeB\n\n\x08_logprob\"8\n\x0b\x41lternative\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07logprob\x18\x03 \x01(\x01\"\xc1\x01\n\x08\x46inished\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.espalier.v1.FinishReason\x12!\n\x05usage\x18\x02 \x01(\x0b\x32\x12.espalier.v1.Usage\x12\x36\n\nstatistics\x18\x03 \x01(\x0b\x32\".espalier.v1.SpeculationStatistics\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x0c\n\x04seed\x18\x05 \x01(\x04\x12\x13\n\x0bstop_string\x18\x06 \x01(\t\"9\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\"\x8a\x02\n\x15SpeculationStatistics\x12\x0e\n\x06rounds\x18\x01 \x01(\x04\x12\x0f\n\x07\x64rafted\x18\x02 \x01(\x04\x12\x10\n\x08verified\x18\x03 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x04\x12\x19\n\x11\x61\x63\x63\x65pted_by_depth\x18\x05 \x03(\x04\x12\x10\n\x03tau\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08\x64raft_ms\x18\x07 \x01(\x01\x12\x11\n\tverify_ms\x18\x08 \x01(\x01\x12\x0f\n\x07wait_ms\x18\t \x01(\x01\x12\x0f\n\x07\x64rafter\x18\n \x01(\t\x12\x0e\n\x06policy\x18\x0b \x01(\t\x12\x11\n\tfailovers\x18\x0c \x01(\r\x12\r\n\x05\x64\x65pth\x18\r \x01(\x04\x42\x06\n\x04_tau\"\x14\n\x12ListTargetsRequest\";\n\x13ListTargetsResponse\x12$\n\x07targets\x18\x01 \x03(\x0b\x32\x13.espalier.v1.Target\"f\n\x06Target\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\nvocabulary\x18\x02 \x01(\x0b\x32\x17.espalier.v1.Vocabulary\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\r\x12\x10\n\x08\x64rafters\x18\x04 \x03(\t*k\n\x08NodeFate\x12\x19\n\x15NODE_FATE_UNSPECIFIED\x10\x00\x12\x14\n\x10NODE_FATE_PRUNED\x10\x01\x12\x16\n\x12NODE_FATE_REJECTED\x10\x02\x12\x16\n\x12NODE_FATE_ACCEPTED\x10\x03\x32\xf8\x01\n\nGeneration\x12I\n\x08Generate\x12\x1c.espalier.v1.GenerateRequest\x1a\x1d.espalier.v1.GenerateResponse0\x01\x12P\n\x0bListTargets\x12\x1f.espalier.v1.ListTargetsRequest\x1a .espalier.v1.ListTargetsResponse\x12M\n\x06Status\x12 .espalier.v1.SystemStatusRequest\x1a!.espalier.v1.SystemStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x65spalier/v1/generation.proto\x12\x0b\x65spalier.v1\x1a\x18\x65spalier/v1/common.proto\x1a\x18\x65spalier/v1/status.proto\"\xc7\x03\n\x0fGenerateRequest\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\x0e\n\x04text\x18\x02 \x01(\tH\x00\x12\x31\n\x0c\x63onversation\x18\x03 \x01(\x0b\x32\x19.espalier.v1.ConversationH\x00\x12*\n\ttoken_ids\x18\x04 \x01(\x0b\x32\x15.espalier.v1.TokenIdsH\x00\x12\x12\n\nmax_tokens\x18\x05 \x01(\r\x12\'\n\x08sampling\x18\x06 \x01(\x0b\x32\x15.espalier.v1.Sampling\x12\x13\n\x0bstop_tokens\x18\x07 \x03(\r\x12\x0e\n\x06policy\x18\x08 \x01(\t\x12\x0f\n\x07\x64rafter\x18\t \x01(\t\x12\x16\n\x0eno_speculation\x18\n \x01(\x08\x12\x14\n\x0cstop_strings\x18\x0b \x03(\t\x12\x15\n\x08logprobs\x18\x0c \x01(\rH\x01\x88\x01\x01\x12\x11\n\tgenerated\x18\r \x03(\r\x12\x16\n\x0e\x63ut_to_context\x18\x0e \x01(\x08\x12\x0e\n\x06rounds\x18\x0f \x01(\x08\x12+\n\nconstraint\x18\x10 \x01(\x0b\x32\x17.espalier.v1.ConstraintB\x08\n\x06promptB\x0b\n\t_logprobs\"\x8a\x01\n\x0c\x43onversation\x12*\n\x08messages\x18\x01 \x03(\x0b\x32\x18.espalier.v1.ChatMessage\x12 \n\x05tools\x18\x02 \x03(\x0b\x32\x11.espalier.v1.Tool\x12,\n\x0btool_choice\x18\x03 \x01(\x0b\x32\x17.espalier.v1.ToolChoice\"m\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12)\n\ntool_calls\x18\x03 \x03(\x0b\x32\x15.espalier.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"=\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\t\"J\n\nToolChoice\x12\x12\n\x08required\x18\x01 \x01(\x08H\x00\x12\x0e\n\x04name\x18\x02 \x01(\tH\x00\x12\x0e\n\x06single\x18\x03 \x01(\x08\x42\x08\n\x06\x63hoice\"7\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\"Y\n\x08\x43\x61llForm\x12\x0c\n\x04open\x18\x01 \x01(\t\x12\x0e\n\x06middle\x18\x02 \x01(\t\x12\x14\n\x07\x62\x65tween\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\r\n\x05\x63lose\x18\x04 \x01(\tB\n\n\x08_between\"\x17\n\x08TokenIds\x12\x0b\n\x03ids\x18\x01 \x03(\r\"\x90\x01\n\x10GenerateResponse\x12#\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x12.espalier.v1.ChunkH\x00\x12)\n\x08\x66inished\x18\x02 \x01(\x0b\x32\x15.espalier.v1.FinishedH\x00\x12#\n\x05\x62\x65gun\x18\x03 \x01(\x0b\x32\x12.espalier.v1.BegunH\x00\x42\x07\n\x05\x65vent\"b\n\x05\x42\x65gun\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x15\n\rprompt_tokens\x18\x03 \x01(\r\x12(\n\tcall_form\x18\x04 \x01(\x0b\x32\x15.espalier.v1.CallForm\"\\\n\x05\x43hunk\x12+\n\x06tokens\x18\x01 \x03(\x0b\x32\x1b.espalier.v1.GeneratedToken\x12&\n\x05round\x18\x02 \x01(\x0b\x32\x17.espalier.v1.RoundTrace\"\xac\x01\n\nRoundTrace\x12%\n\x05nodes\x18\x01 \x03(\x0b\x32\x16.espalier.v1.TraceNode\x12\x11\n\tlevels_ms\x18\x02 \x03(\x01\x12\x10\n\x08\x64raft_ms\x18\x03 \x01(\x01\x12\x11\n\tverify_ms\x18\x04 \x01(\x01\x12\x0f\n\x07wait_ms\x18\x05 \x01(\x01\x12\r\n\x05\x61t_ms\x18\x06 \x01(\x01\x12\x0f\n\x07\x64rafter\x18\x07 \x01(\t\x12\x0e\n\x06tokens\x18\x08 \x01(\r\"h\n\tTraceNode\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06parent\x18\x03 \x01(\r\x12\x0c\n\x04prob\x18\x04 \x01(\x01\x12#\n\x04\x66\x61te\x18\x05 \x01(\x0e\x32\x15.espalier.v1.NodeFate\"\x8d\x01\n\x0eGeneratedToken\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x64rafted\x18\x03 \x01(\x08\x12\x14\n\x07logprob\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12.\n\x0c\x61lternatives\x18\x05 \x03(\x0b\x32\x18.espalier.v1.AlternativeB\n\n\x08_logprob\"8\n\x0b\x41lternative\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07logprob\x18\x03 \x01(\x01\"\xc1\x01\n\x08\x46inished\x12)\n\x06reason\x18\x01 \x01(\x0e\x32\x19.espalier.v1.FinishReason\x12!\n\x05usage\x18\x02 \x01(\x0b\x32\x12.espalier.v1.Usage\x12\x36\n\nstatistics\x18\x03 \x01(\x0b\x32\".espalier.v1.SpeculationStatistics\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x0c\n\x04seed\x18\x05 \x01(\x04\x12\x13\n\x0bstop_string\x18\x06 \x01(\t\"9\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\r\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\r\"\x8a\x02\n\x15SpeculationStatistics\x12\x0e\n\x06rounds\x18\x01 \x01(\x04\x12\x0f\n\x07\x64rafted\x18\x02 \x01(\x04\x12\x10\n\x08verified\x18\x03 \x01(\x04\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x04 \x01(\x04\x12\x19\n\x11\x61\x63\x63\x65pted_by_depth\x18\x05 \x03(\x04\x12\x10\n\x03tau\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08\x64raft_ms\x18\x07 \x01(\x01\x12\x11\n\tverify_ms\x18\x08 \x01(\x01\x12\x0f\n\x07wait_ms\x18\t \x01(\x01\x12\x0f\n\x07\x64rafter\x18\n \x01(\t\x12\x0e\n\x06policy\x18\x0b \x01(\t\x12\x11\n\tfailovers\x18\x0c \x01(\r\x12\r\n\x05\x64\x65pth\x18\r \x01(\x04\x42\x06\n\x04_tau\"\x14\n\x12ListTargetsRequest\";\n\x13ListTargetsResponse\x12$\n\x07targets\x18\x01 \x03(\x0b\x32\x13.espalier.v1.Target\"f\n\x06Target\x12\x0c\n\x04name\x18\x01 \x01(\t\x12+\n\nvocabulary\x18\x02 \x01(\x0b\x32\x17.espalier.v1.Vocabulary\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\r\x12\x10\n\x08\x64rafters\x18\x04 \x03(\t*k\n\x08NodeFate\x12\x19\n\x15NODE_FATE_UNSPECIFIED\x10\x00\x12\x14\n\x10NODE_FATE_PRUNED\x10\x01\x12\x16\n\x12NODE_FATE_REJECTED\x10\x02\x12\x16\n\x12NODE_FATE_ACCEPTED\x10\x03\x32\xf8\x01\n\nGeneration\x12I\n\x08Generate\x12\x1c.espalier.v1.GenerateRequest\x1a\x1d.espalier.v1.GenerateResponse0\x01\x12P\n\x0bListTargets\x12\x1f.espalier.v1.ListTargetsRequest\x1a .espalier.v1.ListTargetsResponse\x12M\n\x06Status\x12 .espalier.v1.SystemStatusRequest\x1a!.espalier.v1.SystemStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'espalier.v1.generation_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NODEFATE']._serialized_start=2179
-  _globals['_NODEFATE']._serialized_end=2286
+  _globals['_NODEFATE']._serialized_start=2654
+  _globals['_NODEFATE']._serialized_end=2761
   _globals['_GENERATEREQUEST']._serialized_start=98
   _globals['_GENERATEREQUEST']._serialized_end=553
-  _globals['_CONVERSATION']._serialized_start=555
-  _globals['_CONVERSATION']._serialized_end=613
-  _globals['_CHATMESSAGE']._serialized_start=615
-  _globals['_CHATMESSAGE']._serialized_end=659
-  _globals['_TOKENIDS']._serialized_start=661
-  _globals['_TOKENIDS']._serialized_end=684
-  _globals['_GENERATERESPONSE']._serialized_start=687
-  _globals['_GENERATERESPONSE']._serialized_end=831
-  _globals['_BEGUN']._serialized_start=833
-  _globals['_BEGUN']._serialized_end=889
-  _globals['_CHUNK']._serialized_start=891
-  _globals['_CHUNK']._serialized_end=983
-  _globals['_ROUNDTRACE']._serialized_start=986
-  _globals['_ROUNDTRACE']._serialized_end=1158
-  _globals['_TRACENODE']._serialized_start=1160
-  _globals['_TRACENODE']._serialized_end=1264
-  _globals['_GENERATEDTOKEN']._serialized_start=1267
-  _globals['_GENERATEDTOKEN']._serialized_end=1408
-  _globals['_ALTERNATIVE']._serialized_start=1410
-  _globals['_ALTERNATIVE']._serialized_end=1466
-  _globals['_FINISHED']._serialized_start=1469
-  _globals['_FINISHED']._serialized_end=1662
-  _globals['_USAGE']._serialized_start=1664
-  _globals['_USAGE']._serialized_end=1721
-  _globals['_SPECULATIONSTATISTICS']._serialized_start=1724
-  _globals['_SPECULATIONSTATISTICS']._serialized_end=1990
-  _globals['_LISTTARGETSREQUEST']._serialized_start=1992
-  _globals['_LISTTARGETSREQUEST']._serialized_end=2012
-  _globals['_LISTTARGETSRESPONSE']._serialized_start=2014
-  _globals['_LISTTARGETSRESPONSE']._serialized_end=2073
-  _globals['_TARGET']._serialized_start=2075
-  _globals['_TARGET']._serialized_end=2177
-  _globals['_GENERATION']._serialized_start=2289
-  _globals['_GENERATION']._serialized_end=2537
+  _globals['_CONVERSATION']._serialized_start=556
+  _globals['_CONVERSATION']._serialized_end=694
+  _globals['_CHATMESSAGE']._serialized_start=696
+  _globals['_CHATMESSAGE']._serialized_end=805
+  _globals['_TOOL']._serialized_start=807
+  _globals['_TOOL']._serialized_end=868
+  _globals['_TOOLCHOICE']._serialized_start=870
+  _globals['_TOOLCHOICE']._serialized_end=944
+  _globals['_TOOLCALL']._serialized_start=946
+  _globals['_TOOLCALL']._serialized_end=1001
+  _globals['_CALLFORM']._serialized_start=1003
+  _globals['_CALLFORM']._serialized_end=1092
+  _globals['_TOKENIDS']._serialized_start=1094
+  _globals['_TOKENIDS']._serialized_end=1117
+  _globals['_GENERATERESPONSE']._serialized_start=1120
+  _globals['_GENERATERESPONSE']._serialized_end=1264
+  _globals['_BEGUN']._serialized_start=1266
+  _globals['_BEGUN']._serialized_end=1364
+  _globals['_CHUNK']._serialized_start=1366
+  _globals['_CHUNK']._serialized_end=1458
+  _globals['_ROUNDTRACE']._serialized_start=1461
+  _globals['_ROUNDTRACE']._serialized_end=1633
+  _globals['_TRACENODE']._serialized_start=1635
+  _globals['_TRACENODE']._serialized_end=1739
+  _globals['_GENERATEDTOKEN']._serialized_start=1742
+  _globals['_GENERATEDTOKEN']._serialized_end=1883
+  _globals['_ALTERNATIVE']._serialized_start=1885
+  _globals['_ALTERNATIVE']._serialized_end=1941
+  _globals['_FINISHED']._serialized_start=1944
+  _globals['_FINISHED']._serialized_end=2137
+  _globals['_USAGE']._serialized_start=2139
+  _globals['_USAGE']._serialized_end=2196
+  _globals['_SPECULATIONSTATISTICS']._serialized_start=2199
+  _globals['_SPECULATIONSTATISTICS']._serialized_end=2465
+  _globals['_LISTTARGETSREQUEST']._serialized_start=2467
+  _globals['_LISTTARGETSREQUEST']._serialized_end=2487
+  _globals['_LISTTARGETSRESPONSE']._serialized_start=2489
+  _globals['_LISTTARGETSRESPONSE']._serialized_end=2548
+  _globals['_TARGET']._serialized_start=2550
+  _globals['_TARGET']._serialized_end=2652
+  _globals['_GENERATION']._serialized_start=2764
+  _globals['_GENERATION']._serialized_end=3012
 # @@protoc_insertion_point(module_scope)

@@ -1,0 +1,156 @@
+//! What a chat says: words and calls.
+
+use std::borrow::Cow;
+
+use espalier_proto::CallForm;
+use serde::Serialize;
+
+use crate::calls::{CallId, CallReader, Said};
+use crate::logprobs::ChatLogprobs;
+
+/// One of the answers, or a piece of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ChatChoice<'a> {
+    pub(crate) index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) delta: Option<Delta>,
+    pub(crate) logprobs: Option<ChatLogprobs>,
+    pub(crate) finish_reason: Option<&'static str>,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Message<'a> {
+    role: &'static str,
+    /// Null where there are calls and no words.
+    content: Option<Cow<'a, str>>,
+    /// Nothing is ever refused so.
+    refusal: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Called>,
+}
+
+/// A piece of one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct Delta {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Called>,
+}
+
+/// A call, or in a stream what is new of one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Called {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<&'static str>,
+    function: Function,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Function {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    arguments: String,
+}
+
+impl Called {
+    /// One that begins.
+    fn new(name: String, id: CallId) -> Self {
+        let function = Function { name: Some(name), arguments: String::new() };
+        Self { index: None, id: Some(id.to_string()), r#type: Some("function"), function }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// An answer of words alone, or of calls in this form, too.
+    pub(crate) fn new(text: &'a str, form: Option<&CallForm>, id: impl Fn(usize) -> CallId) -> Self {
+        let Some(form) = form else {
+            return Self { role: "assistant", content: Some(text.into()), refusal: None, tool_calls: Vec::new() };
+        };
+        let mut reader = CallReader::new(form.clone());
+        let mut said = reader.push(text);
+        said.extend(reader.finish());
+        let (mut words, mut calls) = (String::new(), Vec::<Called>::new());
+        for said in said {
+            match said {
+                Said::Words(text) => words.push_str(&text),
+                Said::Call(name) => calls.push(Called::new(name, id(calls.len()))),
+                Said::Arguments(text) => calls.iter_mut().last().into_iter().for_each(|call| {
+                    call.function.arguments.push_str(&text);
+                }),
+            }
+        }
+        let content = Some(words).filter(|words| !words.is_empty() || calls.is_empty()).map(Cow::from);
+        Self { role: "assistant", content, refusal: None, tool_calls: calls }
+    }
+
+    /// Whether anything is called.
+    pub(crate) fn calls(&self) -> bool {
+        !self.tool_calls.is_empty()
+    }
+}
+
+impl Delta {
+    /// The first, which says who speaks.
+    pub(crate) fn beginning() -> Self {
+        Self { role: Some("assistant"), content: Some(String::new()), tool_calls: Vec::new() }
+    }
+}
+
+/// How far a stream has told one of its answers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// Characters of the text.
+    pub(crate) characters: usize,
+    /// Reads calls, where there may be any.
+    reader: Option<CallReader>,
+    /// Calls that have begun.
+    calls: usize,
+}
+
+impl Told {
+    /// Nothing was told yet of an answer that may hold calls in this form.
+    pub fn nothing(form: Option<CallForm>) -> Self {
+        Self { reader: form.map(CallReader::new), ..Self::default() }
+    }
+
+    /// What is told with these words of it, the last ones or others.
+    pub(crate) fn delta(&mut self, text: String, last: bool, id: impl Fn(usize) -> CallId) -> Delta {
+        let Some(reader) = &mut self.reader else {
+            return Delta { content: Some(text).filter(|text| !text.is_empty()), ..Delta::default() };
+        };
+        let mut said = reader.push(&text);
+        if last {
+            said.extend(reader.finish());
+        }
+        let (mut words, mut tool_calls) = (String::new(), Vec::<Called>::new());
+        for said in said {
+            match said {
+                Said::Words(text) => words.push_str(&text),
+                Said::Call(name) => {
+                    tool_calls.push(Called { index: Some(self.calls), ..Called::new(name, id(self.calls)) });
+                    self.calls += 1;
+                }
+                Said::Arguments(arguments) => {
+                    let (index, function) = (self.calls.checked_sub(1), Function { name: None, arguments });
+                    tool_calls.push(Called { index, id: None, r#type: None, function });
+                }
+            }
+        }
+        Delta { role: None, content: Some(words).filter(|words| !words.is_empty()), tool_calls }
+    }
+
+    /// Whether anything was called.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.calls > 0
+    }
+}
