@@ -18,4 +18,4 @@ pub(crate) use exits::{Exits, SharedTuner, Tuning};
 pub(crate) use memory::Memory;
 pub use share::{PASS_ROWS, RowShares, SequenceNumber, StepAsk};
 pub use step::LEVEL_ROWS_MAX;
-pub(crate) use thread::{Engine, SequenceHandle};
+pub(crate) use thread::{Engine, Reading, SequenceHandle};

@@ -6,20 +6,32 @@ use espalier_proto::{Fault, FaultKind, Outcome, Party, RoundCounts};
 use espalier_round::{Feedback, Proposed, Proposer, Sequence};
 use espalier_speculation::{GateRound, Limits, RoundTime};
 
-use crate::engine::{Drafting, SequenceHandle};
+use crate::engine::{Drafting, Reading, SequenceHandle};
 use crate::learned::SharedGate;
 
 /// Proposes trees for one sequence, while the gate of its target lets it.
+///
+/// Where the draft model is busy with others, its target does not wait until it has read a prompt, or what was committed
+/// while it rested: it decodes plainly meanwhile. Where it is always drafted, every round waits for its tree.
 pub(crate) struct EngineProposer {
     engine: SequenceHandle,
-    /// Away while the engine has it.
-    drafting: Option<Box<Drafting>>,
+    drafting: Held,
     /// The largest tree that the target's verifier takes, in nodes.
     max_nodes: usize,
     /// None where it is always drafted.
     gate: Option<SharedGate>,
     /// Whether the last round was drafted for.
     drafted: Option<bool>,
+}
+
+/// Who has the sequence.
+enum Held {
+    /// Nobody else.
+    Here(Box<Drafting>),
+    /// The engine, which reads; and what was committed since.
+    Reading(Reading, Vec<Outcome>),
+    /// The engine, which grows a tree, or has failed to.
+    Away,
 }
 
 impl EngineProposer {
@@ -32,7 +44,34 @@ impl EngineProposer {
         if let Some(gate) = &gate {
             gate.lock().enter();
         }
-        Self { engine, drafting: Some(drafting), max_nodes, gate, drafted: None }
+        Self { engine, drafting: Held::Here(drafting), max_nodes, gate, drafted: None }
+    }
+
+    /// The sequence, if a tree can be grown for it now, and `wanted` is one.
+    async fn take(&mut self, wanted: bool) -> Result<Option<Box<Drafting>>, Fault> {
+        match std::mem::replace(&mut self.drafting, Held::Away) {
+            Held::Here(drafting) if !wanted || !drafting.can_draft() => self.drafting = Held::Here(drafting),
+            Held::Here(drafting) if self.gate.is_some() && self.engine.is_busy() && drafting.has_much_to_read() => {
+                self.drafting = match drafting.can_read() {
+                    true => Held::Reading(self.engine.read(drafting).await?, Vec::new()),
+                    false => Held::Here(drafting),
+                };
+            }
+            Held::Here(drafting) => return Ok(Some(drafting)),
+            Held::Reading(mut reading, since) => match reading.ended() {
+                None => self.drafting = Held::Reading(reading, since),
+                Some(read) => {
+                    let mut drafting = read?;
+                    since.iter().try_for_each(|outcome| drafting.commit_plain(outcome))?;
+                    if wanted && drafting.can_draft() {
+                        return Ok(Some(drafting));
+                    }
+                    self.drafting = Held::Here(drafting);
+                }
+            },
+            Held::Away => {}
+        }
+        Ok(None)
     }
 
     /// Tells the gate of a round.
@@ -64,21 +103,30 @@ impl Proposer for EngineProposer {
     async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {
         // A path of `d` nodes commits `d + 1` tokens.
         let max_depth = sequence.remaining().saturating_sub(1);
-        let Some(mut drafting) = self.drafting.take_if(|drafting| max_depth > 0 && drafting.can_draft()) else {
-            return Ok(Proposed::Plain);
-        };
+        let Some(mut drafting) = self.take(max_depth > 0).await? else { return Ok(Proposed::Plain) };
         drafting.begin(Limits { max_nodes: self.max_nodes, max_depth });
         let (drafting, proposed) = self.engine.grow(drafting).await?;
         self.engine.count(&RoundCounts { drafted: proposed.drafted() as u64, ..RoundCounts::default() });
-        self.drafting = Some(drafting);
+        self.drafting = Held::Here(drafting);
         Ok(proposed)
     }
 
     async fn observe(&mut self, feedback: &Feedback<'_>) -> Result<(), Fault> {
         self.engine.count(&counts(feedback));
         self.tell_gate(feedback);
-        let Some(drafting) = &mut self.drafting else {
-            return Err(Fault::new(Party::Drafter, FaultKind::Internal, "an outcome came while a tree was growing"));
+        let drafting = match &mut self.drafting {
+            Held::Here(drafting) => drafting,
+            Held::Reading(_, since) => {
+                since.push(feedback.outcome.clone());
+                return Ok(());
+            }
+            Held::Away => {
+                return Err(Fault::new(
+                    Party::Drafter,
+                    FaultKind::Internal,
+                    "an outcome came while a tree was growing",
+                ));
+            }
         };
         let Some(tree) = feedback.proposed.tree() else { return Ok(drafting.commit_plain(feedback.outcome)?) };
         let took = (!feedback.is_first()).then_some(feedback.took);

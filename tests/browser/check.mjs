@@ -86,6 +86,23 @@ test("an answer streams in, its tokens coloured, and its trees are drawn", async
   await context.close();
 });
 
+test("who changes nothing sees tokens, trees and a speed-up", async () => {
+  const { page, context } = await open({ viewport: { width: 1200, height: 700 } });
+  const questions = ["A train goes 60 miles an hour. How far does it go in 3 hours?", "Tom buys 4 pens at 3 dollars each. How much does he pay?"];
+  // The first answers find out what drafting is worth.
+  for (const question of [...questions, questions[0]]) {
+    await page.click("#clear");
+    await ask(page, question);
+    await ended(page, "done");
+  }
+  assert.match(await page.textContent(".figures"), /tau.*plainly.*as fast/);
+  await page.locator(".said .token.drafted").first().click();
+  assert.match(await page.textContent(".about"), /^Round \d+ of \d+, by sorted: \d+ drafted/);
+  // The picture in README is this one, of a release build.
+  await page.screenshot({ path: `${work}/first.png`, fullPage: true });
+  await context.close();
+});
+
 test("a conversation goes on, and begins anew", async () => {
   const { page, context } = await open();
   await page.fill("#max_tokens", "12");

@@ -84,6 +84,11 @@ impl Drafter {
         self.running.is_some()
     }
 
+    /// Whether it is at work for a sequence, so that another one would wait.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_running() || !self.ready.is_empty()
+    }
+
     pub(crate) fn ask(&mut self, request: Request) {
         self.ready.push(request);
     }

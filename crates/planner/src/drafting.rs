@@ -15,6 +15,8 @@ pub(crate) struct Drafting {
     pub(crate) gate: Option<SharedGate>,
     /// Committed positions that the drafter has read.
     known: usize,
+    /// How many it is to have read before it drafts again, if it only reads.
+    reads_to: Option<usize>,
     /// What the steps of the present round took, and of those the levels by their rows.
     steps: Duration,
     levels: Vec<(usize, Duration)>,
@@ -58,6 +60,15 @@ impl Step {
     }
 }
 
+/// What a sequence does for its next round. Its target does not wait while it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    Drafts,
+    /// It has much to read, of which nothing was asked for yet.
+    BeginsToRead,
+    Reads,
+}
+
 /// A round that has ended.
 pub(crate) struct Ended<'a> {
     /// Nodes of the tree that was sent; none if it was a round of plain decoding.
@@ -84,6 +95,7 @@ impl Drafting {
             costs,
             gate,
             known: 0,
+            reads_to: None,
             steps: Duration::ZERO,
             levels: Vec::new(),
             ran: Vec::new(),
@@ -100,6 +112,26 @@ impl Drafting {
         self.gate.as_ref().is_some_and(|gate| !gate.lock().mode().drafts())
     }
 
+    /// What a sequence does for its next round with so many positions committed.
+    pub(crate) fn readiness(&mut self, committed: usize, drafter_is_busy: bool) -> Readiness {
+        match self.reads_to {
+            Some(end) if self.known < end => return Readiness::Reads,
+            Some(_) => self.reads_to = None,
+            None if self.gate.is_some() && drafter_is_busy && committed - self.known > LEVEL_ROWS_MAX => {
+                // The root is run with the first level.
+                self.reads_to = Some(committed - 1);
+                return Readiness::BeginsToRead;
+            }
+            None => {}
+        }
+        Readiness::Drafts
+    }
+
+    /// Whether it only reads.
+    pub(crate) fn reads(&self) -> bool {
+        self.reads_to.is_some()
+    }
+
     /// Starts a round after which so many tokens may follow at the most.
     pub(crate) fn begin(&mut self, max_depth: usize, position: usize, seed: u64) {
         (self.steps, self.on_text) = (Duration::ZERO, 0);
@@ -113,6 +145,9 @@ impl Drafting {
 
     /// What to run next, with so many positions committed; nothing when the tree is grown.
     pub(crate) fn next(&self, committed: usize) -> Option<Step> {
+        if let Some(end) = self.reads_to {
+            return Some(end - self.known).filter(|&unread| unread > 0).map(|unread| Step::Read(unread.min(PASS_ROWS)));
+        }
         match self.grower.frontier()? {
             [0] => match committed - self.known {
                 unread if unread > PASS_ROWS => Some(Step::Read(PASS_ROWS)),

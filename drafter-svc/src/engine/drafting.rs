@@ -1,5 +1,6 @@
 //! One sequence as the draft model sees it: what is committed, its cache, and the tree being grown.
 
+mod step_times;
 mod text;
 mod tree_rows;
 
@@ -15,12 +16,13 @@ use espalier_speculation::{
     hang_forced,
 };
 
+use self::step_times::StepTimes;
 use self::text::Text;
 use self::tree_rows::TreeRows;
 use super::exits::{Exits, Tuning};
 use super::prediction::Prediction;
 use super::share::PASS_ROWS;
-use super::step::{Answers, Step};
+use super::step::{Answers, LEVEL_ROWS_MAX, Step};
 use crate::error::SequenceError;
 use crate::learned::SharedCosts;
 
@@ -69,31 +71,10 @@ pub(crate) struct Drafting {
     rows: TreeRows,
     /// What the present round is held to.
     limits: Limits,
+    /// Whether it only reads what is committed, and grows nothing.
+    reads: bool,
     /// Nodes of the tree that was sent last but those that hang behind it because they must follow.
     grown: usize,
-}
-
-/// What the steps of the present round took.
-#[derive(Default)]
-struct StepTimes {
-    all: Duration,
-    /// Of each that says what a level costs, by its rows.
-    levels: Vec<(usize, Duration)>,
-    /// Of each level, what is read before the first included.
-    each: Vec<Duration>,
-    /// Of reading, for the level that follows.
-    reading: Duration,
-}
-
-impl StepTimes {
-    /// A step took so long; what `only_reads` is part of the level that follows.
-    fn ran(&mut self, took: Duration, only_reads: bool) {
-        self.all += took;
-        self.reading += took;
-        if !only_reads {
-            self.each.push(std::mem::take(&mut self.reading));
-        }
-    }
 }
 
 impl Drafting {
@@ -114,6 +95,7 @@ impl Drafting {
             trees: setup.trees,
             rows: TreeRows::default(),
             limits: Limits { max_nodes: 0, max_depth: 0 },
+            reads: false,
             grown: 0,
         }
     }
@@ -135,7 +117,7 @@ impl Drafting {
 
     /// Starts a round.
     pub(crate) fn begin(&mut self, limits: Limits) {
-        (self.times, self.limits) = (StepTimes::default(), limits);
+        (self.times, self.limits, self.reads) = (StepTimes::default(), limits, false);
         if let Some(tuning) = &mut self.tuning {
             tuning.begin_round(&mut self.exits, limits.max_depth == 0);
         }
@@ -146,6 +128,22 @@ impl Drafting {
         self.drawing = draws.then(|| Drawing::new(self.text.sampler.uniforms(Side::Draft)));
     }
 
+    /// Starts to read what is committed, but for the root.
+    pub(crate) fn begin_reading(&mut self) {
+        self.reads = true;
+    }
+
+    /// Whether more was committed than a first level reads, so that this takes longer than a level: a prompt, or what came
+    /// while nothing was drafted.
+    pub(crate) fn has_much_to_read(&self) -> bool {
+        self.first_level().len() > LEVEL_ROWS_MAX
+    }
+
+    /// Whether any of it can be read now. Where states are to come, what tokens tell would be forgotten with them.
+    pub(crate) fn can_read(&self) -> bool {
+        self.reading().len() > 0
+    }
+
     /// Whether trees can be grown: not before the target has told what it knows of the positions before the root.
     pub(crate) fn can_draft(&self) -> bool {
         self.text.known.reaches(self.text.root())
@@ -153,7 +151,7 @@ impl Drafting {
 
     /// Grows levels of which every node's token must follow: they are known without the model.
     pub(crate) fn grow_forced(&mut self) -> Result<(), SequenceError> {
-        while self.text.sampler.is_restricted() {
+        while !self.reads && self.text.sampler.is_restricted() {
             let Some(frontier) = self.grower.frontier().map(<[usize]>::to_vec) else { break };
             let sampler = &mut self.text.sampler;
             let next = |id: &usize| sampler.forced(&path(&self.grower, *id), 1).pop();
@@ -177,6 +175,9 @@ impl Drafting {
 
     /// What to run next; nothing when the tree is grown.
     pub(crate) fn next(&self) -> Option<Step> {
+        if self.reads {
+            return Some(self.reading()).filter(|step| step.len() > 0 && self.cache.room() >= step.len());
+        }
         let frontier = self.grower.frontier()?;
         let mut step = match self.rows.of(0) {
             None => self.first_level(),
@@ -188,6 +189,17 @@ impl Drafting {
             self.add_nodes(&mut step, frontier);
         }
         (self.cache.room() >= step.len()).then_some(step)
+    }
+
+    /// What of the committed positions before the root has not been read yet, as far as a pass goes.
+    fn reading(&self) -> Step {
+        let mut step = self.first_level();
+        if self.text.known.stated().is_some() {
+            step.rows.clear();
+        } else if step.logits != Logits::None {
+            step.rows.pop();
+        }
+        Step { logits: Logits::None, ..step }
     }
 
     /// Adds the rows of a level to a step, and before them those of nodes above it that were not run.

@@ -190,6 +190,17 @@ impl Bench {
         self.sequence.grow(drafting).await.unwrap()
     }
 
+    /// Has the model read what is committed.
+    pub(crate) async fn read(&self, drafting: Box<Drafting>) -> Box<Drafting> {
+        let mut reading = self.sequence.read(drafting).await.unwrap();
+        loop {
+            match reading.ended() {
+                Some(read) => break read.unwrap(),
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+
     /// What is drafted after a text for whose last token the target was asked plainly.
     pub(crate) async fn drafted(&self, text: &[Token]) -> Proposed {
         let before = &text[..text.len() - 1];

@@ -127,6 +127,32 @@ async fn states_that_have_come_are_read_before_the_tokens_after_them_whatever_wa
 }
 
 #[tokio::test]
+async fn what_was_read_while_the_target_went_on_is_known_like_anything_else() {
+    for model in [independent(), edd(), edd_beside()] {
+        let bench = Bench::new(model, None);
+        let text = text(200);
+        let mut drafting = bench.sequence(&text[..189]);
+        drafting.commit_plain(&outcome(&text[..190], 189, states(&text[..189], 0))).unwrap();
+        assert!(drafting.has_much_to_read() && drafting.can_read());
+        let mut drafting = bench.read(drafting).await;
+        assert!(!drafting.has_much_to_read() && !drafting.can_read());
+        for known in 190..200 {
+            let states = states(&text[..known], known - 1);
+            drafting.commit_plain(&outcome(&text[..=known], known, states)).unwrap();
+        }
+        assert_eq!(bench.grow(drafting).await.1, bench.drafted(&text).await);
+    }
+}
+
+#[tokio::test]
+async fn where_states_are_to_come_nothing_is_read_before() {
+    for model in [edd(), edd_beside()] {
+        let bench = Bench::new(model, None);
+        assert!(!bench.sequence(&text(100)).can_read());
+    }
+}
+
+#[tokio::test]
 async fn sequences_that_share_a_pass_draft_what_they_draft_alone() {
     for model in [edd(), edd_beside(), sorted(&[1, 2, 4]), sorted(&[4])] {
         let bench = Bench::new(model, None);

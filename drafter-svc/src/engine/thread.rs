@@ -10,7 +10,7 @@ use std::time::Duration;
 use espalier_model::{Asked, AtExit, DraftModel, ModelError, Output, Segment, States, Workspace};
 use espalier_proto::{PassCounters, RoundCounts};
 use espalier_round::Proposed;
-use espalier_service_kit::{Gauge, Pulse, Workplace};
+use espalier_service_kit::{Gauge, Present, Pulse, Workplace};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -25,8 +25,8 @@ use crate::target_shares::TargetShare;
 /// Requests that wait to be taken. A sequence has one at most, so what the engine has taken is bounded by the slots.
 const QUEUE_MAX: usize = 256;
 
-/// A sequence whose tree is grown, as far as it was to be.
-pub(super) type Grown = Result<Box<Drafting>, SequenceError>;
+/// A sequence whose tree is grown, or whose committed tokens are read, as far as they were to be.
+pub(crate) type Grown = Result<Box<Drafting>, SequenceError>;
 
 /// A sequence to grow a tree for, and where to send it.
 pub(super) struct GrowRequest {
@@ -35,6 +35,7 @@ pub(super) struct GrowRequest {
     pub(super) share: TargetShare,
     pub(super) sequence: SequenceNumber,
     pub(super) home: oneshot::Sender<Grown>,
+    pub(super) _growing: Present,
 }
 
 /// The engine's thread; it ends when this and all handles are gone.
@@ -116,19 +117,47 @@ impl Engine {
 impl SequenceHandle {
     /// Grows the tree of a round that was begun.
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Result<(Box<Drafting>, Proposed), SequenceError> {
-        let _growing = self.growing.enter();
-        let (home, grown) = oneshot::channel();
-        let (share, sequence) = (self.slot.share().clone(), self.number);
-        let request = GrowRequest { drafting, share, sequence, home };
-        self.requests.send(request).await.map_err(|_| SequenceError::Stopped)?;
-        let mut drafting = grown.await.map_err(|_| SequenceError::Stopped)??;
+        let mut drafting = self.ask(drafting).await?.await.map_err(|_| SequenceError::Stopped)??;
         let proposed = drafting.finish()?;
         Ok((drafting, proposed))
+    }
+
+    /// Has the model read what is committed, while others go on.
+    pub(crate) async fn read(&self, mut drafting: Box<Drafting>) -> Result<Reading, SequenceError> {
+        drafting.begin_reading();
+        Ok(Reading(self.ask(drafting).await?))
+    }
+
+    /// Whether the model is at work for a sequence, so that another one would wait.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.growing.read() > 0
+    }
+
+    async fn ask(&self, drafting: Box<Drafting>) -> Result<oneshot::Receiver<Grown>, SequenceError> {
+        let (home, grown) = oneshot::channel();
+        let (share, sequence) = (self.slot.share().clone(), self.number);
+        let request = GrowRequest { drafting, share, sequence, home, _growing: self.growing.enter() };
+        self.requests.send(request).await.map_err(|_| SequenceError::Stopped)?;
+        Ok(grown)
     }
 
     /// Counts what a round came to.
     pub(crate) fn count(&self, counts: &RoundCounts) {
         self.counted.add(counts);
+    }
+}
+
+/// A sequence whose committed tokens are being read.
+pub(crate) struct Reading(oneshot::Receiver<Grown>);
+
+impl Reading {
+    /// The sequence, once that is done.
+    pub(crate) fn ended(&mut self) -> Option<Grown> {
+        match self.0.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => Some(Err(SequenceError::Stopped)),
+            Ok(read) => Some(read),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What cannot be served is refused, in one sentence, with the value and the limit.
 
 use crate::support::*;
-use espalier_proto::{GenerationRequest, Message, Prompt, pb};
+use espalier_proto::{Conversation, GenerationRequest, Message, Prompt, pb};
 use espalier_speculation::{Acceptance, Penalties, Sampling, Shaping};
 use tonic::Code;
 

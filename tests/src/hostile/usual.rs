@@ -52,18 +52,9 @@ pub(super) fn messages(rpc: Rpc, around: &Surroundings, dice: &mut Dice) -> Vec<
 }
 
 pub(super) fn generate(around: &Surroundings, dice: &mut Dice) -> pb::GenerateRequest {
-    let said = |role: &str, content: &str| pb::ChatMessage {
-        role: role.to_owned(),
-        content: content.to_owned(),
-        ..pb::ChatMessage::default()
-    };
-    let conversation = pb::Conversation {
-        messages: vec![said("user", "How many apples?"), said("assistant", "3")],
-        ..pb::Conversation::default()
-    };
     let prompts = [
         generate_request::Prompt::Text("Ann has 3 apples.".to_owned()),
-        generate_request::Prompt::Conversation(conversation),
+        generate_request::Prompt::Conversation(conversation()),
         generate_request::Prompt::TokenIds(pb::TokenIds { ids: dice.tokens(6) }),
     ];
     pb::GenerateRequest {
@@ -76,8 +67,25 @@ pub(super) fn generate(around: &Surroundings, dice: &mut Dice) -> pb::GenerateRe
         no_speculation: dice.percent(50),
         stop_strings: vec!["\n\n".to_owned()],
         logprobs: dice.percent(30).then_some(2),
+        constraint: constraint(dice),
         ..pb::GenerateRequest::default()
     }
+}
+
+pub(super) fn conversation() -> pb::Conversation {
+    let said = |role: &str, content: &str| pb::ChatMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        ..pb::ChatMessage::default()
+    };
+    let messages = vec![said("user", "How many apples?"), said("assistant", "3")];
+    pb::Conversation { messages, ..pb::Conversation::default() }
+}
+
+/// Any small letters.
+fn constraint(dice: &mut Dice) -> Option<pb::Constraint> {
+    let words = pb::constraint::Kind::Regex("[a-z ]*".to_owned());
+    dice.percent(10).then_some(pb::Constraint { kind: Some(words) })
 }
 
 pub(super) fn sampling(dice: &mut Dice) -> pb::Sampling {
@@ -106,7 +114,7 @@ pub(super) fn sequence(dice: &mut Dice) -> pb::SequenceSpec {
         stop_tokens: dice.tokens(1),
         logprobs: None,
         tenant: 3,
-        constraint: None,
+        constraint: constraint(dice),
     }
 }
 

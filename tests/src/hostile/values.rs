@@ -1,5 +1,6 @@
 //! Messages that are well made and say what must not be, or what is only just allowed.
 
+mod constraints;
 mod generate;
 mod sequence;
 mod trees;

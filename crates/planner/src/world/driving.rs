@@ -6,7 +6,7 @@ use espalier_speculation::{RoundRecord, RoundTime};
 
 use super::World;
 use crate::drafter::Request as Wish;
-use crate::drafting::{Ended, Step};
+use crate::drafting::{Ended, Readiness, Step};
 use crate::message::{Message, Outcome, Place};
 use crate::request::{Request, Round, Run};
 use crate::verifier::Submission;
@@ -54,23 +54,39 @@ impl World<'_> {
     fn propose(&mut self, who: Who, remaining: usize) {
         let max_depth = remaining.saturating_sub(1);
         let now = self.now;
+        let drafter = self.alive(who).and_then(|request| request.drafter);
+        let is_busy = drafter.is_some_and(|drafter| self.drafters[drafter].is_busy());
         let Some(request) = self.alive(who) else { return };
-        let (position, seed) = (request.committed().saturating_sub(1), request.key);
+        let (committed, seed) = (request.committed(), request.key);
         let Some(run) = &mut request.run else { return };
         let Some(drafting) = run.drafting.as_mut().filter(|_| max_depth > 0) else {
             return self.give_credit(who, 1);
         };
-        drafting.begin(max_depth, position, seed);
-        run.grows = Some(now);
-        self.grow(who);
+        match drafting.readiness(committed, is_busy) {
+            Readiness::Drafts => {
+                drafting.begin(max_depth, committed.saturating_sub(1), seed);
+                run.grows = Some(now);
+                self.grow(who);
+            }
+            Readiness::BeginsToRead => {
+                self.grow(who);
+                self.give_credit(who, 1);
+            }
+            Readiness::Reads => self.give_credit(who, 1),
+        }
     }
 
-    /// Asks for the next step of a tree, or sends it.
+    /// Asks for the next step of a tree, or sends it; of what is only read, asks for more.
     fn grow(&mut self, who: Who) {
         let Some(request) = self.alive(who) else { return };
         let (committed, target, drafter) = (request.committed(), request.target, request.drafter);
         let Some(Run { drafting: Some(drafting), sequence, .. }) = &mut request.run else { return };
-        let (Some(step), Some(drafter)) = (drafting.next(committed), drafter) else { return self.send_tree(who) };
+        let (Some(step), Some(drafter)) = (drafting.next(committed), drafter) else {
+            if !drafting.reads() {
+                self.send_tree(who);
+            }
+            return;
+        };
         let (sequence, share) = (*sequence, self.targets[target].share.clone());
         self.drafters[drafter].ask(Wish { who, sequence, share, rows: step.rows() });
         self.wake_drafter(drafter);

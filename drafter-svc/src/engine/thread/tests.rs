@@ -98,7 +98,13 @@ impl<'a> Sharing<'a> {
 fn begin(turns: &mut Turns<'_>, who: &Who, mut drafting: Box<Drafting>) -> oneshot::Receiver<Grown> {
     let (home, grown) = oneshot::channel();
     drafting.begin(Limits { max_nodes: 64, max_depth: 16 });
-    turns.take(GrowRequest { drafting, share: who.share.clone(), sequence: who.sequence, home });
+    turns.take(GrowRequest {
+        drafting,
+        share: who.share.clone(),
+        sequence: who.sequence,
+        home,
+        _growing: Gauge::default().enter(),
+    });
     grown
 }
 

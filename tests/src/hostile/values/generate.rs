@@ -3,6 +3,7 @@
 use espalier_proto::pb;
 use espalier_proto::pb::generate_request::Prompt;
 
+use super::constraints::{CONSTRAINTS, TOOLS};
 use super::sequence::SAMPLINGS;
 use super::way::{Spoiled, Way, long, odd, refused, spoiled};
 use crate::hostile::usual::{self, Surroundings};
@@ -11,7 +12,7 @@ use espalier_fuzz::Dice;
 /// A request with a hostile value.
 pub(super) fn request(around: &Surroundings, dice: &mut Dice) -> Spoiled<pb::GenerateRequest> {
     let request = usual::generate(around, dice);
-    match dice.below(3) {
+    match dice.below(5) {
         0 => {
             let sampling = spoiled(usual::sampling(dice), &SAMPLINGS, dice);
             Spoiled {
@@ -20,6 +21,15 @@ pub(super) fn request(around: &Surroundings, dice: &mut Dice) -> Spoiled<pb::Gen
             }
         }
         1 => spoiled(request, &PROMPTS, dice),
+        2 => {
+            let held = spoiled(request.constraint.clone(), &CONSTRAINTS, dice);
+            Spoiled { message: pb::GenerateRequest { constraint: held.message, ..request }, must: held.must }
+        }
+        3 => {
+            let said = spoiled(usual::conversation(), &TOOLS, dice);
+            let prompt = Some(Prompt::Conversation(said.message));
+            Spoiled { message: pb::GenerateRequest { prompt, constraint: None, ..request }, must: said.must }
+        }
         _ => spoiled(request, &REQUESTS, dice),
     }
 }

@@ -2,6 +2,7 @@
 
 use espalier_proto::pb;
 
+use super::constraints::CONSTRAINTS;
 use super::way::{Must, Spoiled, Way, odd, refused, spoiled};
 use espalier_fuzz::Dice;
 
@@ -13,11 +14,16 @@ pub(super) fn spoiled_sequence(
     let Some(sequence) = sequence.filter(|_| dice.percent(95)) else {
         return Spoiled { message: None, must: Must::Refuse };
     };
-    let spoiled = if dice.percent(50) {
-        let sampling = spoiled(sequence.sampling.clone().unwrap_or_default(), &SAMPLINGS, dice);
-        Spoiled { message: pb::SequenceSpec { sampling: Some(sampling.message), ..sequence }, must: sampling.must }
-    } else {
-        spoiled(sequence, &SEQUENCES, dice)
+    let spoiled = match dice.below(5) {
+        0 | 1 => {
+            let sampling = spoiled(sequence.sampling.clone().unwrap_or_default(), &SAMPLINGS, dice);
+            Spoiled { message: pb::SequenceSpec { sampling: Some(sampling.message), ..sequence }, must: sampling.must }
+        }
+        2 => {
+            let held = spoiled(sequence.constraint.clone(), &CONSTRAINTS, dice);
+            Spoiled { message: pb::SequenceSpec { constraint: held.message, ..sequence }, must: held.must }
+        }
+        _ => spoiled(sequence, &SEQUENCES, dice),
     };
     Spoiled { message: Some(spoiled.message), must: spoiled.must }
 }
