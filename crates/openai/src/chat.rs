@@ -76,21 +76,16 @@ impl<'a> Message<'a> {
         let Some(form) = form else {
             return Self { role: "assistant", content: Some(text.into()), refusal: None, tool_calls: Vec::new() };
         };
-        let mut reader = CallReader::new(form.clone());
-        let mut said = reader.push(text);
-        said.extend(reader.finish());
-        let (mut words, mut calls) = (String::new(), Vec::<Called>::new());
-        for said in said {
-            match said {
-                Said::Words(text) => words.push_str(&text),
-                Said::Call(name) => calls.push(Called::new(name, id(calls.len()))),
-                Said::Arguments(text) => calls.iter_mut().last().into_iter().for_each(|call| {
-                    call.function.arguments.push_str(&text);
-                }),
+        let whole = Told::nothing(Some(form.clone())).delta(text.to_owned(), true, id);
+        let mut tool_calls = Vec::<Called>::new();
+        for new in whole.tool_calls {
+            match tool_calls.last_mut().filter(|_| new.id.is_none()) {
+                Some(call) => call.function.arguments.push_str(&new.function.arguments),
+                None => tool_calls.push(Called { index: None, ..new }),
             }
         }
-        let content = Some(words).filter(|words| !words.is_empty() || calls.is_empty()).map(Cow::from);
-        Self { role: "assistant", content, refusal: None, tool_calls: calls }
+        let content = whole.content.or_else(|| tool_calls.is_empty().then(String::new)).map(Cow::from);
+        Self { role: "assistant", content, refusal: None, tool_calls }
     }
 
     /// Whether anything is called.
