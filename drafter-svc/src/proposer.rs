@@ -12,7 +12,8 @@ use crate::learned::SharedGate;
 /// Proposes trees for one sequence, while the gate of its target lets it.
 ///
 /// Where the draft model is busy with others, its target does not wait until it has read a prompt, or what was committed
-/// while it rested: it decodes plainly meanwhile. Where it is always drafted, every round waits for its tree.
+/// while it rested: it decodes plainly meanwhile. So it does where more waits than the model's next pass runs, as its tree
+/// would come late. Where it is always drafted, every round waits for its tree.
 pub(crate) struct EngineProposer {
     engine: SequenceHandle,
     drafting: Held,
@@ -97,7 +98,7 @@ impl Drop for EngineProposer {
 
 impl Proposer for EngineProposer {
     fn rests(&mut self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| !gate.lock().mode().drafts())
+        self.gate.as_ref().is_some_and(|gate| self.engine.is_full() || !gate.lock().mode().drafts())
     }
 
     async fn propose(&mut self, sequence: &Sequence) -> Result<Proposed, Fault> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use espalier_drafter::{Learned, RowShares, SlotShares, StepAsk, TargetShare};
+use espalier_drafter::{Learned, PASS_ROWS, RowShares, SlotShares, StepAsk, TargetShare};
 use espalier_speculation::Curve;
 
 use crate::counts::PassCounts;
@@ -25,6 +25,8 @@ pub(crate) struct Drafter {
     /// Who waits, longest first.
     ready: Vec<Request>,
     running: Option<Turn>,
+    /// Rows that were left over for a later pass when the last one began.
+    left: usize,
     /// Whether it is there, and whether gateways know it.
     pub(crate) alive: bool,
     pub(crate) is_up: bool,
@@ -61,6 +63,7 @@ impl Drafter {
             beside,
             ready: Vec::new(),
             running: None,
+            left: 0,
             alive: true,
             is_up: true,
             sequences: 0,
@@ -89,6 +92,11 @@ impl Drafter {
         self.is_running() || !self.ready.is_empty()
     }
 
+    /// Whether more waits than the next pass runs.
+    pub(crate) fn is_full(&self) -> bool {
+        self.left >= PASS_ROWS
+    }
+
     pub(crate) fn ask(&mut self, request: Request) {
         self.ready.push(request);
     }
@@ -96,6 +104,7 @@ impl Drafter {
     /// Begins a pass: what it takes, or nothing if nobody wants one.
     pub(crate) fn begin_turn(&mut self, now: Time) -> Option<Duration> {
         if self.ready.is_empty() {
+            self.left = 0;
             return None;
         }
         let ask = |request: &Request| request.rows;
@@ -108,6 +117,7 @@ impl Drafter {
         let (requests, waiting): (Vec<_>, Vec<_>) =
             self.ready.drain(..).partition(|_| chosen.next().unwrap_or_default());
         self.ready = waiting;
+        self.left = self.ready.iter().map(|request| request.rows).sum();
         let rows = requests.iter().map(|request| request.rows).sum();
         self.counts.add(rows, requests.len(), requests.len() + self.ready.len());
         let work = of_ms(self.curve.at(rows)) + self.beside[0] + self.beside[1] * requests.len() as u32;

@@ -108,8 +108,8 @@ impl Drafting {
     }
 
     /// Whether it rests now.
-    pub(crate) fn rests(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| !gate.lock().mode().drafts())
+    pub(crate) fn rests(&self, drafter_is_full: bool) -> bool {
+        self.gate.as_ref().is_some_and(|gate| drafter_is_full || !gate.lock().mode().drafts())
     }
 
     /// What a sequence does for its next round with so many positions committed.

@@ -3,7 +3,7 @@
 //! Every turn it takes the requests that wait, runs one level of as many of them as a pass takes, and sends home those that
 //! are grown. A request whose caller is gone is dropped before compute is spent on it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::drafting::Drafting;
-use super::share::{RowShares, SequenceNumber, StepAsk};
+use super::share::{PASS_ROWS, RowShares, SequenceNumber, StepAsk};
 use super::step::{Answers, Step};
 use crate::error::SequenceError;
 use crate::slots::Slot;
@@ -47,6 +47,7 @@ pub(crate) struct Engine {
     /// Why the model was lost, if it was.
     lost: Arc<OnceLock<String>>,
     pulse: Pulse,
+    left: Arc<AtomicUsize>,
 }
 
 /// A sequence's way to the engine, with its slot.
@@ -56,6 +57,7 @@ pub(crate) struct SequenceHandle {
     slot: Slot,
     counted: Counted,
     growing: Gauge,
+    left: Arc<AtomicUsize>,
 }
 
 impl Engine {
@@ -66,16 +68,16 @@ impl Engine {
         let passes = Arc::clone(&counts.passes);
         let lost = Arc::new(OnceLock::new());
         let of_thread = Arc::clone(&lost);
-        let pulse = Pulse::default();
-        let beating = pulse.clone();
+        let (pulse, left) = (Pulse::default(), Arc::<AtomicUsize>::default());
+        let (beating, leaving) = (pulse.clone(), Arc::clone(&left));
         workplace.start("draft-engine", async move {
             let mut queue = queue;
-            if let Err(fault) = Turns::new(&model, work, passes).run(&mut queue, &beating, workplace).await {
+            if let Err(fault) = Turns::new(&model, work, passes, leaving).run(&mut queue, &beating, workplace).await {
                 // Nobody else writes it, and it is there before the queue is gone.
                 let _ = of_thread.set(fault);
             }
         })?;
-        Ok(Self { requests: sender, counts, sequences: AtomicU64::new(0), lost, pulse })
+        Ok(Self { requests: sender, counts, sequences: AtomicU64::new(0), lost, pulse, left })
     }
 
     /// Why the thread has ended, if it has.
@@ -110,7 +112,7 @@ impl Engine {
         let counted = self.counts.sequence(&slot.share().target);
         let number = self.sequences.fetch_add(1, Ordering::Relaxed);
         let (requests, growing) = (self.requests.clone(), self.counts.growing.clone());
-        SequenceHandle { requests, number, slot, counted, growing }
+        SequenceHandle { requests, number, slot, counted, growing, left: Arc::clone(&self.left) }
     }
 }
 
@@ -126,6 +128,11 @@ impl SequenceHandle {
     pub(crate) async fn read(&self, mut drafting: Box<Drafting>) -> Result<Reading, SequenceError> {
         drafting.begin_reading();
         Ok(Reading(self.ask(drafting).await?))
+    }
+
+    /// Whether more waits than the next pass runs.
+    pub(crate) fn is_full(&self) -> bool {
+        self.left.load(Ordering::Relaxed) >= PASS_ROWS
     }
 
     /// Whether the model is at work for a sequence, so that another one would wait.
@@ -168,13 +175,15 @@ struct Turns<'a> {
     passes: Arc<PassCounters>,
     /// Requests and what each is to run next; the one that waits longest comes first.
     ready: Vec<(GrowRequest, Step)>,
+    /// Rows of those that were left over for a later pass when the last one began, for sequences to see.
+    left: Arc<AtomicUsize>,
     /// Why the model cannot be used any more, if it cannot.
     lost: Option<String>,
 }
 
 impl<'a> Turns<'a> {
-    fn new(model: &'a DraftModel, work: Workspace, passes: Arc<PassCounters>) -> Self {
-        Self { model, work, shares: RowShares::default(), passes, ready: Vec::new(), lost: None }
+    fn new(model: &'a DraftModel, work: Workspace, passes: Arc<PassCounters>, left: Arc<AtomicUsize>) -> Self {
+        Self { model, work, shares: RowShares::default(), passes, ready: Vec::new(), left, lost: None }
     }
 
     /// Takes turns until nobody can ask for anything any more.
@@ -236,6 +245,7 @@ impl<'a> Turns<'a> {
         let (running, waiting): (Vec<_>, Vec<_>) =
             self.ready.drain(..).partition(|_| chosen.next().unwrap_or_default());
         self.ready = waiting;
+        self.left.store(self.ready.iter().map(|(_, step)| step.len()).sum(), Ordering::Relaxed);
         let rows = running.iter().map(|(_, step)| step.len()).sum();
         for request in self.level(running) {
             self.take(request);

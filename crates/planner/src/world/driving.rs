@@ -22,13 +22,15 @@ impl World<'_> {
 
     /// Sees to it that a round is under way, and that a sequence at rest does not run out of credit.
     pub(super) fn begin_rounds(&mut self, who: Who) {
+        let drafter = self.alive(who).and_then(|request| request.drafter);
+        let is_full = drafter.is_some_and(|drafter| self.drafters[drafter].is_full());
         let Some(request) = self.alive(who) else { return };
         let remaining = request.remaining();
         let Some(run) = &mut request.run else { return };
         if run.grows.is_some() {
             return;
         }
-        let (under_way, rests) = (run.under_way.len(), run.rests());
+        let (under_way, rests) = (run.under_way.len(), run.rests(is_full));
         let wanted = run.rest.wanted(remaining, under_way);
         match (under_way, rests) {
             (0, true) => self.give_credit(who, wanted.max(1)),
@@ -168,8 +170,8 @@ impl World<'_> {
 }
 
 impl Run {
-    fn rests(&self) -> bool {
-        self.drafting.as_ref().is_none_or(|drafting| drafting.rests())
+    fn rests(&self, drafter_is_full: bool) -> bool {
+        self.drafting.as_ref().is_none_or(|drafting| drafting.rests(drafter_is_full))
     }
 
     /// Learns from a round that took so long since the one before it; so many positions were committed then.

@@ -52,7 +52,11 @@ struct Sharing<'a> {
 
 impl<'a> Sharing<'a> {
     fn new(bench: &'a Bench) -> Self {
-        Self { bench, turns: Turns::new(&bench.model, Workspace::new(1), Arc::default()), clients: Vec::new() }
+        Self {
+            bench,
+            turns: Turns::new(&bench.model, Workspace::new(1), Arc::default(), Arc::default()),
+            clients: Vec::new(),
+        }
     }
 
     /// Begins sequences of as many tokens as are given.
@@ -147,10 +151,22 @@ fn targets_draft_as_their_weights_are_and_each_of_their_sequences_comes_on() {
 }
 
 #[test]
+fn who_comes_is_told_what_waits_beyond_the_next_pass() {
+    let bench = Bench::new(independent(), None);
+    let mut sharing = Sharing::new(&bench);
+    let left = Arc::clone(&sharing.turns.left);
+    sharing.join(&share("a", 1), [PASS_ROWS; 3]);
+    sharing.turn();
+    assert_eq!(left.load(Ordering::Relaxed), 2 * PASS_ROWS);
+    while sharing.turns.turn() > 0 {}
+    assert_eq!(left.load(Ordering::Relaxed), 0);
+}
+
+#[test]
 fn a_token_that_the_drafter_does_not_have_fails_its_own_sequence_alone() {
     let bench = Bench::new(independent(), None);
     let vocab = bench.model.decoder().config().vocab;
-    let mut turns = Turns::new(&bench.model, Workspace::new(1), Arc::default());
+    let mut turns = Turns::new(&bench.model, Workspace::new(1), Arc::default(), Arc::default());
     let known = text(20);
     let foreign = [&known[..], &[vocab as Token]].concat();
     let mut others = begin(&mut turns, &who(1), bench.sequence_under(POLICY, &known));
@@ -164,7 +180,7 @@ fn a_token_that_the_drafter_does_not_have_fails_its_own_sequence_alone() {
 #[test]
 fn who_shares_a_level_that_fails_is_told_why() {
     let bench = Bench::new(independent(), None);
-    let mut turns = Turns::new(&bench.model, Workspace::new(1), Arc::default());
+    let mut turns = Turns::new(&bench.model, Workspace::new(1), Arc::default(), Arc::default());
     let mut elsewhere = bench.sequence_under(POLICY, &text(20));
     // It cannot reach keys and values on another device.
     let on_device = LoadOptions { device: DeviceKind::Candle, ..LoadOptions::default() };
