@@ -161,7 +161,7 @@ telemetry-cost *args:
 # Measures what HTTP costs beside gRPC, in the same way.
 http-cost *args:
     cargo build --release -p espalier-verifier -p espalier-drafter -p espalier-gateway
-    cargo run -p espalier-tests --bin espalier-cost -- http --programs target/release {{ args }}
+    cargo run --release -p espalier-tests --bin espalier-cost -- http --programs target/release {{ args }}
 
 # Holds 500 texts to 20 schemas, 5 regular expressions and 3 grammars, and measures them beside others: 10 minutes.
 constrained *args:

@@ -50,29 +50,30 @@ impl EngineProposer {
 
     /// The sequence, if a tree can be grown for it now, and `wanted` is one.
     async fn take(&mut self, wanted: bool) -> Result<Option<Box<Drafting>>, Fault> {
-        match std::mem::replace(&mut self.drafting, Held::Away) {
-            Held::Here(drafting) if !wanted || !drafting.can_draft() => self.drafting = Held::Here(drafting),
-            Held::Here(drafting) if self.gate.is_some() && self.engine.is_busy() && drafting.has_much_to_read() => {
-                self.drafting = match drafting.can_read() {
-                    true => Held::Reading(self.engine.read(drafting).await?, Vec::new()),
-                    false => Held::Here(drafting),
-                };
-            }
-            Held::Here(drafting) => return Ok(Some(drafting)),
+        let (drafting, has_read) = match std::mem::replace(&mut self.drafting, Held::Away) {
+            Held::Here(drafting) => (drafting, false),
             Held::Reading(mut reading, since) => match reading.ended() {
-                None => self.drafting = Held::Reading(reading, since),
-                Some(read) => {
-                    let mut drafting = read?;
-                    since.iter().try_for_each(|outcome| drafting.commit_plain(outcome))?;
-                    if wanted && drafting.can_draft() {
-                        return Ok(Some(drafting));
-                    }
-                    self.drafting = Held::Here(drafting);
+                Some(read) => (caught_up(read?, &since)?, true),
+                None => {
+                    self.drafting = Held::Reading(reading, since);
+                    return Ok(None);
                 }
             },
-            Held::Away => {}
-        }
+            Held::Away => return Ok(None),
+        };
+        let drafts = wanted && drafting.can_draft();
+        let reads = drafts && !has_read && self.reads_first(&drafting);
+        self.drafting = match drafts {
+            true if !reads => return Ok(Some(drafting)),
+            true if drafting.can_read() => Held::Reading(self.engine.read(drafting).await?, Vec::new()),
+            _ => Held::Here(drafting),
+        };
         Ok(None)
+    }
+
+    /// Whether there is so much to read, by a model that is busy, that its target goes on meanwhile.
+    fn reads_first(&self, drafting: &Drafting) -> bool {
+        self.gate.is_some() && self.engine.is_busy() && drafting.has_much_to_read()
     }
 
     /// Tells the gate of a round.
@@ -137,6 +138,12 @@ impl Proposer for EngineProposer {
         }
         Ok(drafting.commit(feedback.outcome, took)?)
     }
+}
+
+/// A sequence that was read, with what was committed since.
+fn caught_up(mut drafting: Box<Drafting>, since: &[Outcome]) -> Result<Box<Drafting>, Fault> {
+    since.iter().try_for_each(|outcome| drafting.commit_plain(outcome))?;
+    Ok(drafting)
 }
 
 /// A round that took so long besides its draft levels.

@@ -12,25 +12,6 @@ use crate::compiling::with_style;
 /// # Errors
 /// Schemas that are longer together than a constraint may be.
 pub fn constraint_of_calls(form: &CallForm, tools: &Tools) -> Result<Constraint, ConstraintLength> {
-    let open = text(&form.open);
-    let start = match form.mark() {
-        _ if !tools.may_be_left() => rule("start", [format!("{open} calls")]),
-        Some(mark) => {
-            let (behind, mark) = (text(&form.open[mark.len()..]), pattern(mark));
-            [
-                rule("start", ["WORDS".to_owned(), format!("CALLING {behind} calls")]),
-                format!("WORDS: /{ANY}/ & ~/{ANY}{mark}{ANY}/\n"),
-                // Words up to the first mark, with it.
-                format!("CALLING: /{ANY}{mark}/ & ~/{ANY}{mark}{SOME}/\n"),
-            ]
-            .concat()
-        }
-        None => [
-            rule("start", ["WORDS".to_owned(), "CALLING calls".to_owned()]),
-            format!("WORDS: /{ANY}/ & ~/{}{ANY}/\nCALLING: {open}\n", pattern(&form.open)),
-        ]
-        .concat(),
-    };
     let close = text(&form.close);
     let calls = match form.between.as_deref().filter(|_| !tools.is_single()) {
         Some(between) => rule("calls", [format!("call ({} call)* {close}", text(between))]),
@@ -41,8 +22,27 @@ pub fn constraint_of_calls(form: &CallForm, tools: &Tools) -> Result<Constraint,
     let names = names.map(|(i, tool)| format!("{} arguments_{i}", text(&format!("{}{}", tool.name, form.middle))));
     let arguments = callable.iter().enumerate();
     let arguments = arguments.map(|(i, tool)| rule(&format!("arguments_{i}"), [format!("%json {}", schema(tool))]));
-    let grammar: String = [start, calls, rule("call", names)].into_iter().chain(arguments).collect();
+    let grammar: String = [start(form, tools), calls, rule("call", names)].into_iter().chain(arguments).collect();
     Constraint::new(ConstraintKind::Grammar, &grammar)
+}
+
+/// The rule that an answer is derived from, with what tells words from calls.
+fn start(form: &CallForm, tools: &Tools) -> String {
+    let open = text(&form.open);
+    if !tools.may_be_left() {
+        return rule("start", [format!("{open} calls")]);
+    }
+    let (behind, words, calling) = match form.mark() {
+        Some(mark) => {
+            let (behind, mark) = (text(&form.open[mark.len()..]), pattern(mark));
+            // Words up to the first mark, with it.
+            let calling = format!("/{ANY}{mark}/ & ~/{ANY}{mark}{SOME}/");
+            (behind, format!("/{ANY}/ & ~/{ANY}{mark}{ANY}/"), calling)
+        }
+        None => (String::new(), format!("/{ANY}/ & ~/{}{ANY}/", pattern(&form.open)), open),
+    };
+    let start = rule("start", ["WORDS".to_owned(), format!("CALLING {behind} calls")]);
+    format!("{start}WORDS: {words}\nCALLING: {calling}\n")
 }
 
 /// Any text, and any but none.

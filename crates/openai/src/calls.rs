@@ -68,63 +68,73 @@ impl CallReader {
     fn step(&mut self) -> Option<Said> {
         match self.place {
             Place::Words => self.words(),
-            Place::Name => {
-                let end = self.left.find(&self.form.middle)?;
-                let name = self.take(end);
-                self.take(self.form.middle.len());
-                (self.place, self.json) = (Place::Arguments, Json::default());
-                Some(Said::Call(name))
-            }
-            Place::Arguments => {
-                if self.left.is_empty() {
-                    return None;
-                }
-                let end = self.left.bytes().position(|byte| self.json.ends_with(byte));
-                if end.is_some() {
-                    self.place = Place::BehindArguments;
-                }
-                let all = self.left.len();
-                Some(Said::Arguments(self.take(end.map_or(all, |end| end + 1))))
-            }
-            Place::BehindArguments => match &self.form.between {
-                Some(between) if self.left.starts_with(between.as_str()) => {
-                    let length = between.len();
-                    self.take(length);
-                    self.place = Place::Name;
-                    Some(Said::Words(String::new()))
-                }
-                Some(between) if between.starts_with(&self.left) => None,
-                _ => {
-                    self.place = Place::Over;
-                    None
-                }
-            },
+            Place::Name => self.name(),
+            Place::Arguments => self.arguments(),
+            Place::BehindArguments => self.behind_arguments(),
             Place::Over => None,
         }
     }
 
     /// Words up to where a call may begin.
     fn words(&mut self) -> Option<Said> {
-        let open = self.form.open.as_str();
         let anywhere = self.form.mark().is_some();
-        let begins = match anywhere {
-            true => self.left.find(open),
-            false => (!self.any_words && self.left.starts_with(open)).then_some(0),
-        };
-        if let Some(at) = begins {
+        if let Some(at) = self.opening(anywhere) {
             let words = self.take(at);
             self.take(self.form.open.len());
             self.place = Place::Name;
             return Some(Said::Words(words));
         }
         let waits = anywhere || !self.any_words;
-        let held = if waits { held_back(&self.left, open, anywhere) } else { 0 };
+        let held = if waits { held_back(&self.left, &self.form.open, anywhere) } else { 0 };
         let free = self.left.len() - held;
         if free == 0 {
             return None;
         }
         self.any_words = true;
         Some(Said::Words(self.take(free)))
+    }
+
+    /// Where a call begins in what is left.
+    fn opening(&self, anywhere: bool) -> Option<usize> {
+        match anywhere {
+            true => self.left.find(&self.form.open),
+            false => (!self.any_words && self.left.starts_with(&self.form.open)).then_some(0),
+        }
+    }
+
+    fn name(&mut self) -> Option<Said> {
+        let end = self.left.find(&self.form.middle)?;
+        let name = self.take(end);
+        self.take(self.form.middle.len());
+        (self.place, self.json) = (Place::Arguments, Json::default());
+        Some(Said::Call(name))
+    }
+
+    fn arguments(&mut self) -> Option<Said> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let end = self.left.bytes().position(|byte| self.json.ends_with(byte));
+        if end.is_some() {
+            self.place = Place::BehindArguments;
+        }
+        let all = self.left.len();
+        Some(Said::Arguments(self.take(end.map_or(all, |end| end + 1))))
+    }
+
+    /// Goes on to the next call, if there is one, or to the end.
+    fn behind_arguments(&mut self) -> Option<Said> {
+        let (left, between) = (self.left.as_str(), self.form.between.as_deref());
+        let next = between.is_some_and(|between| left.starts_with(between));
+        if next {
+            self.take(between.map_or(0, str::len));
+            self.place = Place::Name;
+            return self.name();
+        }
+        if !between.is_some_and(|between| between.starts_with(left)) {
+            self.place = Place::Over;
+        }
+        None
     }
 
     fn take(&mut self, bytes: usize) -> String {

@@ -127,21 +127,28 @@ impl Told {
         if last {
             said.extend(reader.finish());
         }
-        let (mut words, mut tool_calls) = (String::new(), Vec::<Called>::new());
+        let mut delta = Delta::default();
         for said in said {
             match said {
-                Said::Words(text) => words.push_str(&text),
-                Said::Call(name) => {
-                    tool_calls.push(Called { index: Some(self.calls), ..Called::new(name, id(self.calls)) });
-                    self.calls += 1;
-                }
-                Said::Arguments(arguments) => {
-                    let (index, function) = (self.calls.checked_sub(1), Function { name: None, arguments });
-                    tool_calls.push(Called { index, id: None, r#type: None, function });
-                }
+                Said::Words(words) => delta.content.get_or_insert_default().push_str(&words),
+                Said::Call(name) => delta.tool_calls.push(self.call(name, &id)),
+                Said::Arguments(arguments) => delta.tool_calls.push(self.arguments(arguments)),
             }
         }
-        Delta { role: None, content: Some(words).filter(|words| !words.is_empty()), tool_calls }
+        delta
+    }
+
+    /// A call that begins.
+    fn call(&mut self, name: String, id: impl Fn(usize) -> CallId) -> Called {
+        let index = self.calls;
+        self.calls += 1;
+        Called { index: Some(index), ..Called::new(name, id(index)) }
+    }
+
+    /// More of the arguments of the last one.
+    fn arguments(&self, arguments: String) -> Called {
+        let function = Function { name: None, arguments };
+        Called { index: self.calls.checked_sub(1), id: None, r#type: None, function }
     }
 
     /// Whether anything was called.

@@ -23,12 +23,7 @@ pub(crate) fn take(fields: &mut Fields, conversation: &mut pb::Conversation) -> 
     let tools: Vec<Map<String, Value>> = fields.take("tools")?.unwrap_or_default();
     let choice: Option<Choice> = fields.take("tool_choice")?;
     if tools.is_empty() {
-        fields.only("parallel_tool_calls", "true")?;
-        return match choice {
-            Some(Choice::Word(word)) if word == "none" => Ok(()),
-            None => Ok(()),
-            Some(_) => Err(unsupported(fields, "tool_choice", "given without `tools`", "`none`")),
-        };
+        return take_nothing(fields, choice);
     }
     let named = |i: usize| format!("{}[{i}]", fields.named("tools"));
     let tools = tools.into_iter().enumerate();
@@ -42,6 +37,16 @@ pub(crate) fn take(fields: &mut Fields, conversation: &mut pb::Conversation) -> 
     Conversation::try_from(toolbox.clone()).map_err(fault)?;
     *conversation = pb::Conversation { messages: std::mem::take(&mut conversation.messages), ..toolbox };
     Ok(())
+}
+
+/// Takes what goes with tools where there are none.
+fn take_nothing(fields: &mut Fields, choice: Option<Choice>) -> Result<(), RequestError> {
+    fields.only("parallel_tool_calls", "true")?;
+    match choice {
+        None => Ok(()),
+        Some(Choice::Word(word)) if word == "none" => Ok(()),
+        Some(_) => Err(unsupported(fields, "tool_choice", "given without `tools`", "`none`")),
+    }
 }
 
 /// What must be called, if anything, of tools that may be.
@@ -58,16 +63,19 @@ fn read_choice(fields: &Fields, choice: Option<Choice>) -> Result<Option<Wanted>
             "required" => Some(Wanted(Some(Required(true)))),
             _ => return Err(unsupported(fields, "tool_choice", &format!("`{word}`"), CHOICES)),
         },
-        Some(Choice::Named(named)) => {
-            let mut named = Fields::of(named, &fields.named("tool_choice"));
-            named.need_only("type", "\"function\"")?;
-            let mut function = named.need_within("function")?;
-            let name = function.need("name")?;
-            function.end()?;
-            named.end()?;
-            Some(Wanted(Some(Name(name))))
-        }
+        Some(Choice::Named(named)) => Some(Wanted(Some(Name(read_name(fields, named)?)))),
     })
+}
+
+/// The function that must be called.
+fn read_name(fields: &Fields, named: Map<String, Value>) -> Result<String, RequestError> {
+    let mut named = Fields::of(named, &fields.named("tool_choice"));
+    named.need_only("type", "\"function\"")?;
+    let mut function = named.need_within("function")?;
+    let name = function.need("name")?;
+    function.end()?;
+    named.end()?;
+    Ok(name)
 }
 
 fn unsupported(fields: &Fields, name: &str, found: &str, supported: &'static str) -> RequestError {
