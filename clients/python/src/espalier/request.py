@@ -20,9 +20,9 @@ Acceptance: TypeAlias = Literal["coupled", "rejection"]
 Constraint: TypeAlias = Mapping[Literal["json_schema", "regex", "grammar"], str]
 """What a text must be: one of these, of at most 64 KiB."""
 
-Message: TypeAlias = Mapping[str, str]
-"""What one party said in a conversation: `content`, and its `role`, which is `system`, `user` or `assistant`, or
-whatever else the target's chat template knows."""
+Message: TypeAlias = Mapping[str, Any]
+"""What one party said in a conversation: `content`, and its `role`, which is `system`, `user`, `assistant`, `tool`, or
+whatever else the target's chat template knows; with `tool_calls` or a `tool_call_id` as `ChatMessage` has them."""
 
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Message]
 """Text as it is, ids of tokens as they are, or a conversation, which is put into the target's chat template."""
