@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::calls::CallId;
-use crate::chat::{ChatChoice, Delta, Message, Told as Telling};
+use crate::chat::{ChatChoice, Delta, Message, Telling};
 use crate::logprobs::{ChatLogprobs, CompletionLogprobs};
 use crate::request::Kind;
 

@@ -76,7 +76,7 @@ impl<'a> Message<'a> {
         let Some(form) = form else {
             return Self { role: "assistant", content: Some(text.into()), refusal: None, tool_calls: Vec::new() };
         };
-        let whole = Told::nothing(Some(form.clone())).delta(text.to_owned(), true, id);
+        let whole = Telling::nothing(Some(form.clone())).delta(text.to_owned(), true, id);
         let mut tool_calls = Vec::<Called>::new();
         for new in whole.tool_calls {
             match tool_calls.last_mut().filter(|_| new.id.is_none()) {
@@ -103,7 +103,7 @@ impl Delta {
 
 /// How far a stream has told one of its answers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
+pub struct Telling {
     /// Characters of the text.
     pub(crate) characters: usize,
     /// Reads calls, where there may be any.
@@ -112,7 +112,7 @@ pub struct Told {
     calls: usize,
 }
 
-impl Told {
+impl Telling {
     /// Nothing was told yet of an answer that may hold calls in this form.
     pub fn nothing(form: Option<CallForm>) -> Self {
         Self { reader: form.map(CallReader::new), ..Self::default() }

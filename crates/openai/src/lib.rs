@@ -17,7 +17,7 @@ mod tokens;
 mod tools;
 
 pub use answer::{Answer, Choice, Names, Part, Usage};
-pub use chat::Told;
+pub use chat::Telling;
 pub use error::{ErrorBody, ErrorReply, RequestError};
 pub use request::{Asked, Kind};
 pub use tokens::{Tokens, TokensAsked};

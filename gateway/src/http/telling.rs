@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use espalier_openai::{Answer, Choice, ErrorReply, Names, Part, Told};
+use espalier_openai::{Answer, Choice, ErrorReply, Names, Part, Telling};
 use espalier_proto::{Chunk, Fault, FaultKind, GenerationEvent, Party, SequenceId, pb};
 use espalier_trace::Round;
 use futures::stream::{BoxStream, SelectAll, select_all};
@@ -37,7 +37,7 @@ pub(super) struct Choices {
     events: SelectAll<BoxStream<'static, Result<(usize, GenerationEvent), Fault>>>,
     choices: Vec<Choice>,
     /// How far a stream has told each.
-    told: Vec<Told>,
+    told: Vec<Telling>,
     /// The rounds of each, if they are told at the end.
     rounds: Vec<Vec<Round>>,
     /// Choices of each prompt.
@@ -61,7 +61,7 @@ impl Choices {
         match events.try_next().await? {
             Some((first, GenerationEvent::Begun(begun))) => {
                 let (choices, rounds) = (vec![Choice::default(); count], vec![Vec::new(); count]);
-                let told = vec![Told::default(); count];
+                let told = vec![Telling::default(); count];
                 let id = begun.id.clone();
                 let mut all = Self { id, first, events, choices, told, rounds, of_each };
                 all.take(first, GenerationEvent::Begun(begun));
@@ -91,7 +91,7 @@ impl Choices {
         match event {
             GenerationEvent::Begun(begun) => {
                 if let Some(told) = self.told.get_mut(index) {
-                    *told = Told::nothing(begun.call_form.clone());
+                    *told = Telling::nothing(begun.call_form.clone());
                 }
                 *choice = Choice::begun(begun.call_form);
             }
