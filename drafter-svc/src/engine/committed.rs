@@ -49,6 +49,14 @@ impl CommittedState {
         }
     }
 
+    /// Positions whose states have come and have not been read.
+    pub(crate) fn unread_rows(&self) -> usize {
+        match self {
+            Self::Tokens => 0,
+            Self::States(unread) | Self::TokensAndStates(unread) => unread.rows(),
+        }
+    }
+
     /// States to read next, at most `rows`, and whether there are more of them.
     pub(crate) fn unread_states(&self, rows: usize) -> (Option<HiddenStates>, bool) {
         match self {

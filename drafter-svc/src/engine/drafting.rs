@@ -136,7 +136,8 @@ impl Drafting {
     /// Whether more was committed than a first level reads, so that this takes longer than a level: a prompt, or what came
     /// while nothing was drafted.
     pub(crate) fn has_much_to_read(&self) -> bool {
-        self.first_level().len() > LEVEL_ROWS_MAX
+        let tokens = self.text.known.unread_tokens(&self.text.committed, self.cache.committed());
+        self.text.known.unread_rows() + tokens.len() > LEVEL_ROWS_MAX
     }
 
     /// Whether any of it can be read now. Where states are to come, what tokens tell would be forgotten with them.
