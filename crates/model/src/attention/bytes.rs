@@ -114,12 +114,9 @@ impl ByteProducts {
         for (query, spread) in self.weights.chunks_exact_mut(groups).enumerate() {
             let mut rounded = InputGroup::ZERO;
             kernels.round_products_to_int8(&elements[query * stride..][positions.clone()], scales, &mut rounded);
-            let InputGroup { quants, sizes, .. } = rounded;
-            spread[0] = InputGroup { quants: [0; GROUP], sizes: [0; GROUP], ..rounded };
-            for ((place, quant), size) in places.iter().zip(quants).zip(sizes) {
-                let group = &mut spread[place / GROUP];
-                group.quants[place % GROUP] = quant;
-                group.sizes[place % GROUP] = size;
+            spread[0] = InputGroup { quants: [0; GROUP], ..rounded };
+            for (place, quant) in places.iter().zip(rounded.quants) {
+                spread[place / GROUP].quants[place % GROUP] = quant;
             }
         }
         let acc_stride = Self::sum_stride(summed.head_dim);

@@ -65,7 +65,7 @@ pub(crate) trait Format<S: Simd> {
     const VECTORS: usize;
     /// Those of them that a register tile takes.
     const AT_ONCE: usize;
-    /// Rows of a register tile, at most 12.
+    /// Rows of a register tile, at most 16.
     const ROWS: usize;
 
     /// `AT_ONCE` vectors and `R` rows.
@@ -182,7 +182,11 @@ unsafe fn tiles<S: Simd, F: Format<S>>(strip: BlockProduct<F::Input>) {
                 9 => apart::<S, F, 9>(p),
                 10 => apart::<S, F, 10>(p),
                 11 => apart::<S, F, 11>(p),
-                _ => apart::<S, F, 12>(p),
+                12 => apart::<S, F, 12>(p),
+                13 => apart::<S, F, 13>(p),
+                14 => apart::<S, F, 14>(p),
+                15 => apart::<S, F, 15>(p),
+                _ => apart::<S, F, 16>(p),
             }
         }
     }

@@ -74,17 +74,33 @@ pub(crate) unsafe fn layer_norm<S: Simd>(x: &[f32], weight: &[f32], eps: f32, ou
     }
 }
 
+/// The largest number, of several chains of comparisons: which of them come first changes nothing.
+#[inline(always)]
+unsafe fn largest<S: Simd>(numbers: &[f32]) -> f32 {
+    // SAFETY: lane arithmetic on chunks.
+    unsafe {
+        let least = S::splat(f32::NEG_INFINITY);
+        let mut tops = [least; 4];
+        let (fours, rest) = numbers.as_chunks::<{ 4 * LANES }>();
+        for four in fours {
+            for (i, top) in tops.iter_mut().enumerate() {
+                *top = S::max(S::load(four.as_ptr().add(i * LANES)), *top);
+            }
+        }
+        for chunk in rest.chunks(LANES) {
+            tops[0] = S::max(load::<S>(chunk, f32::NEG_INFINITY), tops[0]);
+        }
+        S::largest(S::max(S::max(tops[0], tops[1]), S::max(tops[2], tops[3])))
+    }
+}
+
 /// Scores become `e^(score - max)`; returns their sum. `scores` is not empty; element `i` always goes to lane
 /// `i % LANES`, so the sum depends on the context alone.
 #[inline(always)]
 pub(crate) unsafe fn softmax_terms<S: Simd>(scores: &mut [f32]) -> f32 {
     // SAFETY: lane arithmetic on chunks.
     unsafe {
-        let mut top = S::splat(f32::NEG_INFINITY);
-        for chunk in scores.chunks(LANES) {
-            top = S::max(load::<S>(chunk, f32::NEG_INFINITY), top);
-        }
-        let top = S::splat(S::largest(top));
+        let top = S::splat(largest::<S>(scores));
         let mut total = S::splat(0.0);
         let (whole, rest) = scores.as_chunks_mut::<LANES>();
         for chunk in whole {

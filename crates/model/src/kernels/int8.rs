@@ -6,8 +6,8 @@
 //! the same bits, and a row's bits do not depend on other rows. Weights of 4 bits count from the smallest of their group,
 //! which adds `smallest * sum of inputs` by a second multiply-add.
 //!
-//! Processors multiply an unsigned with a signed byte. So either the inputs are made positive and their signs given to the
-//! weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
+//! Processors multiply an unsigned with a signed byte. So either the weights are made positive and their signs given to the
+//! inputs, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
 use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::simd::{LANES, Simd};
@@ -24,12 +24,10 @@ pub(crate) const LARGEST: f32 = 127.0;
 
 /// A group of inputs of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(C, align(8))]
+#[repr(C, align(16))]
 pub(crate) struct InputGroup {
     /// The inputs over the scale, rounded: -127..=127.
     pub(crate) quants: [i8; GROUP],
-    /// Their sizes.
-    pub(crate) sizes: [u8; GROUP],
     /// What the quants were divided by.
     pub(crate) scale: f32,
     /// The sum of the quants times the scale.
@@ -40,7 +38,7 @@ pub(crate) struct InputGroup {
 
 impl InputGroup {
     /// A group of zeros.
-    pub(crate) const ZERO: Self = Self { quants: [0; GROUP], sizes: [0; GROUP], scale: 0.0, total: 0.0, offset: 0 };
+    pub(crate) const ZERO: Self = Self { quants: [0; GROUP], scale: 0.0, total: 0.0, offset: 0 };
 }
 
 /// Sixteen sums of products of bytes, on top of the lanes of [`Simd`].
@@ -77,8 +75,8 @@ pub(crate) trait Int8: Simd {
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V;
     /// [`LANES`] 16-bit floats from memory.
     unsafe fn load_f16(from: *const u16) -> Self::V;
-    /// Integers of -127..=127 as bytes.
-    unsafe fn to_bytes(values: [Self::V; 2]) -> [i8; GROUP];
+    /// Numbers of -127..=127, each rounded to the nearest integer, ties to the even one; and the sum of these.
+    unsafe fn to_bytes(values: [Self::V; 2]) -> ([i8; GROUP], i32);
     /// [`register_tile`] compiled for this set.
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>);
 }
@@ -279,22 +277,11 @@ unsafe fn halves<S: Simd>(values: &[f32; GROUP]) -> [S::V; 2] {
 unsafe fn quantize_group<S: Int8>([first, second]: [S::V; 2], group: &mut InputGroup) {
     // SAFETY: lane arithmetic.
     unsafe {
-        let zero = S::splat(0.0);
-        let sizes = S::max(S::max(first, S::sub(zero, first)), S::max(second, S::sub(zero, second)));
-        let largest = S::largest(sizes);
+        let largest = S::largest(S::max(S::abs(first), S::abs(second)));
         let factor = S::splat(if largest > SMALLEST { LARGEST / largest } else { 0.0 });
-        let rounded = [S::round(S::mul(first, factor)), S::round(S::mul(second, factor))];
-        // Integers as floats, whose sum is exact.
-        let total = S::sum(S::add(rounded[0], rounded[1]));
-        group.scale = largest / LARGEST;
-        group.total = group.scale * total;
-        group.offset = -OFFSET * total as i32;
-        let quants = S::to_bytes(rounded);
-        // No closure, as in `elementwise`.
-        for (size, quant) in group.sizes.iter_mut().zip(quants) {
-            *size = quant.unsigned_abs();
-        }
-        group.quants = quants;
+        let (quants, total) = S::to_bytes([S::mul(first, factor), S::mul(second, factor)]);
+        let scale = largest / LARGEST;
+        *group = InputGroup { quants, scale, total: scale * total as f32, offset: -OFFSET * total };
     }
 }
 

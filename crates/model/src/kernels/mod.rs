@@ -25,7 +25,7 @@ pub(crate) use byte_values::ByteValues;
 pub(crate) use elementwise::CHAINS;
 pub(crate) use entries::Kernels;
 pub(crate) use int8::{InputGroup, LARGEST, OUTPUTS, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
-pub(crate) use q8_group::{Q8Group, extreme, f16_at, integer, place_in_q8, put_f16, whole_group};
+pub(crate) use q8_group::{Q8Group, extreme, f16_at, integer, largest, place_in_q8, put_f16, quants, whole_group};
 pub use sets::InstructionSet;
 pub(crate) use sets::instruction_sets;
 pub(crate) use simd::{LANES, Product};

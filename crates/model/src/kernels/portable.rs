@@ -58,6 +58,10 @@ impl Simd for Portable {
         zip(a, b, |a, b| a / b)
     }
     #[inline(always)]
+    unsafe fn abs(a: Self::V) -> Self::V {
+        a.map(f32::abs)
+    }
+    #[inline(always)]
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
         zip(a, b, f32::max)
     }
@@ -140,8 +144,11 @@ impl Int8 for Portable {
         bits.map(|bits| half::f16::from_bits(bits).to_f32())
     }
     #[inline(always)]
-    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
-        std::array::from_fn(|i| if i < LANES { first[i] as i8 } else { second[i - LANES] as i8 })
+    unsafe fn to_bytes(values: [Self::V; 2]) -> ([i8; GROUP], i32) {
+        // SAFETY: passed on to the caller.
+        let [first, second] = values.map(|values| unsafe { Self::round(values) });
+        let quants = std::array::from_fn(|i| if i < LANES { first[i] as i8 } else { second[i - LANES] as i8 });
+        (quants, quants.iter().map(|&quant| i32::from(quant)).sum())
     }
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.

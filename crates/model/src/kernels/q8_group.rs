@@ -16,11 +16,9 @@ impl Q8Group {
     /// Rounds up to [`GROUP`] weights, zeros being what is missing. The scale, of 16 bits, is rounded first.
     pub(crate) fn round(weights: &[f32]) -> Self {
         let whole = whole_group(weights);
-        let largest = extreme(&whole.map(f32::abs), |a, b| if a > b { a } else { b });
-        let scale = f16::from_f32(largest / LARGEST).min(f16::MAX);
-        let divisor = scale.to_f32();
+        let scale = f16::from_f32(largest(&whole) / LARGEST).min(f16::MAX);
         // What a rounded scale does not reach is cut.
-        Self { scale, quants: whole.map(|weight| integer(weight / divisor, [-LARGEST, LARGEST]) as i8) }
+        Self { scale, quants: quants(&whole, scale.to_f32()) }
     }
 
     /// Writes them as those of the output in `lane`.
@@ -71,6 +69,20 @@ pub(crate) fn extreme(numbers: &[f32; GROUP], pick: impl Fn(f32, f32) -> f32) ->
     let (eights, _) = numbers.as_chunks::<8>();
     let of_eight = |a: [f32; 8], b: &[f32; 8]| std::array::from_fn(|i| pick(a[i], b[i]));
     eights.iter().fold([0.0; 8], of_eight).into_iter().fold(0.0, pick)
+}
+
+/// The largest of a group, in size.
+pub(crate) fn largest(weights: &[f32; GROUP]) -> f32 {
+    extreme(weights, |a, b| if a > b.abs() { a } else { b.abs() })
+}
+
+/// Each over the scale, rounded. Plain loops, which the compiler makes vectors of.
+pub(crate) fn quants(weights: &[f32; GROUP], scale: f32) -> [i8; GROUP] {
+    let mut quants = [0; GROUP];
+    for (quant, weight) in quants.iter_mut().zip(weights) {
+        *quant = integer(weight / scale, [-LARGEST, LARGEST]) as i8;
+    }
+    quants
 }
 
 /// Rounds to the nearest integer within limits, ties to the even one; what is no number becomes zero.

@@ -34,6 +34,8 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
     /// `a / b`.
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V;
+    /// The size of each lane.
+    unsafe fn abs(a: Self::V) -> Self::V;
     /// The larger of each lane.
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V;
     /// The smaller of each lane.

@@ -9,7 +9,7 @@ use half::f16;
 use super::block::{BLOCK, GROUPS};
 use super::layout::{Head, Layout, Place};
 use crate::kernels::{
-    GROUP, LARGEST, OUTPUTS, Q8_BYTES, Q8Group, QUAD, extreme, integer, place_in_q8, put_f16, whole_group,
+    GROUP, LARGEST, OUTPUTS, Q8_BYTES, Q8Group, QUAD, largest, place_in_q8, put_f16, quants, whole_group,
 };
 
 /// A byte each, and scales.
@@ -73,12 +73,6 @@ unsafe fn values<'a>(head: Head, row: usize, strip: usize) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(head.values.add(at), Q8_BYTES) }
 }
 
-/// The largest of some numbers, in size.
-fn largest(values: &[f32]) -> f32 {
-    let of_group = |group: &[f32]| extreme(&whole_group(group).map(f32::abs), |a, b| if a > b { a } else { b });
-    values.chunks(GROUP).map(of_group).fold(0.0, f32::max)
-}
-
 impl Layout for Bytes {
     fn key_bytes(&self, head_dim: usize) -> usize {
         BLOCK / OUTPUTS * Self::key_groups(head_dim) * Q8_BYTES
@@ -93,13 +87,14 @@ impl Layout for Bytes {
             // SAFETY: passed on to the caller.
             Q8Group::round(key).put(unsafe { keys(head, row, group) }, row % OUTPUTS);
         }
-        let scale = largest(value).min(f32::MAX) / LARGEST;
+        let of_groups = value.chunks(GROUP).map(|group| largest(&whole_group(group)));
+        let scale = of_groups.fold(0.0, f32::max).min(f32::MAX) / LARGEST;
         // SAFETY: the scale of a row.
         unsafe { *scales(head).add(row) = scale };
         for (strip, value) in value.chunks(OUTPUTS).enumerate() {
             // SAFETY: passed on to the caller.
             let block = unsafe { values(head, row, strip) };
-            let quants = whole_group(value).map(|value| integer(value / scale, [-LARGEST, LARGEST]) as i8);
+            let quants = quants(&whole_group(value), scale);
             for (lane, quant) in quants.iter().take(value.len()).enumerate() {
                 put_f16(block, lane, f16::ONE);
                 block[place_in_q8(lane, row % GROUP)] = quant.cast_unsigned();

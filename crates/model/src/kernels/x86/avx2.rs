@@ -12,6 +12,7 @@ use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
 use super::super::simd::{LANES, Product, Simd, Weight};
 use super::super::tile::register_tile;
+use super::bytes::total;
 
 /// Two 256-bit registers a vector.
 #[derive(Clone, Copy)]
@@ -76,6 +77,10 @@ impl Simd for Avx2 {
         both!(_mm256_div_ps, a, b)
     }
     #[inline(always)]
+    unsafe fn abs(a: Self::V) -> Self::V {
+        unsafe { a.map(|half| _mm256_andnot_ps(_mm256_set1_ps(-0.0), half)) }
+    }
+    #[inline(always)]
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
         both!(_mm256_max_ps, a, b)
     }
@@ -132,7 +137,7 @@ impl Int8 for Avx2 {
     /// In 16 bits: a group's products come to `GROUP / 2 * 15 * 127 = 30 480` at most, in each half of a lane.
     type NibbleSums = [__m256i; 2];
     type Quads = [__m256i; 2];
-    // 16 registers: 4 x 2 sums, 2 of weights, 2 of inputs, one of ones and one for products.
+    // 16 registers: 4 x 2 sums, 2 of weights and 2 of their sizes, one of inputs, one of ones and two for products.
     const INT8_TILE: (usize, usize) = (1, 4);
 
     #[inline(always)]
@@ -160,10 +165,9 @@ impl Int8 for Avx2 {
     unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
         unsafe {
             let quants = _mm256_set1_epi32((&raw const (*x).quants).cast::<i32>().add(quad).read());
-            let sizes = _mm256_set1_epi32((&raw const (*x).sizes).cast::<i32>().add(quad).read());
-            // Pairs of products in 16 bits each, then pairs of pairs in 32.
-            let low = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[0], quants));
-            let high = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[1], quants));
+            // Pairs of products in 16 bits each, then pairs of pairs in 32. All rows share the sizes of weights.
+            let [low, high] = weights
+                .map(|weights| _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(quants, weights)));
             let ones = _mm256_set1_epi16(1);
             let low = _mm256_add_epi32(sums[0], _mm256_madd_epi16(low, ones));
             let high = _mm256_add_epi32(sums[1], _mm256_madd_epi16(high, ones));
@@ -200,16 +204,14 @@ impl Int8 for Avx2 {
         }
     }
     #[inline(always)]
-    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
+    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> ([i8; GROUP], i32) {
         unsafe {
             let first = _mm256_packs_epi32(_mm256_cvtps_epi32(first[0]), _mm256_cvtps_epi32(first[1]));
             let second = _mm256_packs_epi32(_mm256_cvtps_epi32(second[0]), _mm256_cvtps_epi32(second[1]));
             // Packing takes the halves of registers apart: fours of bytes from the low ones come first.
             let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
             let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order);
-            let mut quants = [0; GROUP];
-            _mm256_storeu_si256(quants.as_mut_ptr().cast(), bytes);
-            quants
+            (std::mem::transmute::<__m256i, [i8; GROUP]>(bytes), total(bytes))
         }
     }
     #[target_feature(enable = "avx2,fma,f16c")]

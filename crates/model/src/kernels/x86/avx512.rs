@@ -11,6 +11,7 @@ use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, Weights};
 use super::super::simd::{Product, Simd, Weight};
 use super::super::tile::register_tile;
+use super::bytes::total;
 
 /// One 512-bit register a vector.
 #[derive(Clone, Copy)]
@@ -76,6 +77,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn div(a: Self::V, b: Self::V) -> Self::V {
         unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn abs(a: Self::V) -> Self::V {
+        unsafe { _mm512_abs_ps(a) }
     }
     #[inline(always)]
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
@@ -166,10 +171,11 @@ impl Int8 for Avx512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
     }
     #[inline(always)]
-    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> [i8; GROUP] {
+    unsafe fn to_bytes(values: [Self::V; 2]) -> ([i8; GROUP], i32) {
         unsafe {
-            let [low, high] = [first, second].map(|half| _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(half)));
-            std::mem::transmute::<__m256i, [i8; GROUP]>(_mm256_set_m128i(high, low))
+            let [low, high] = values.map(|half| _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(half)));
+            let bytes = _mm256_set_m128i(high, low);
+            (std::mem::transmute::<__m256i, [i8; GROUP]>(bytes), total(bytes))
         }
     }
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
