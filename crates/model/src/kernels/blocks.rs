@@ -67,6 +67,9 @@ pub(crate) trait Format<S: Simd> {
     const AT_ONCE: usize;
     /// Rows of a register tile, at most 16.
     const ROWS: usize;
+    /// How many bytes ahead of its use a weight is asked for where one tile takes all rows: far enough that it is there,
+    /// near enough that memory serves few places at a time.
+    const AHEAD: usize = 3072;
 
     /// `AT_ONCE` vectors and `R` rows.
     unsafe fn tile<const R: usize>(p: TileProduct<Self::Input>);
@@ -82,10 +85,6 @@ pub(crate) struct TileProduct<X> {
     turn: usize,
     turns: usize,
 }
-
-/// How far ahead of its use a weight is asked for where one tile takes all rows: far enough that it is there, near enough
-/// that memory serves few places at a time.
-const PREFETCH_BYTES: usize = 3072;
 
 /// Bytes that memory hands out at a time.
 const CACHE_LINE: usize = 64;
@@ -111,7 +110,7 @@ impl<X> TileProduct<X> {
     /// Asks for the block that will be used some groups after the one at `block`.
     #[inline(always)]
     unsafe fn ask_ahead<S: Simd, F: Format<S>>(&self, block: *const u8) {
-        let ahead = if self.turns == 1 { PREFETCH_BYTES } else { GROUPS_AT_ONCE * F::BYTES };
+        let ahead = if self.turns == 1 { F::AHEAD } else { GROUPS_AT_ONCE * F::BYTES };
         for line in 0..F::BYTES.div_ceil(CACHE_LINE) {
             // SAFETY: any address may be asked for.
             unsafe { S::prefetch(block.wrapping_add(ahead + line * CACHE_LINE)) };
