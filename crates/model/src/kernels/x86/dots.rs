@@ -94,7 +94,8 @@ unsafe fn dot(sums: __m512, inputs: *const i32, weights: __m512i) -> __m512 {
     // SAFETY: the same 512 bits.
     let bits = |vector: __m512i| unsafe { std::mem::transmute::<__m512i, __m512bh>(vector) };
     let inputs = _mm512_set1_epi32(unsafe { inputs.read_unaligned() });
-    _mm512_dpbf16_ps(sums, bits(inputs), bits(weights))
+    // In this order the instruction itself reads and spreads the inputs.
+    _mm512_dpbf16_ps(sums, bits(weights), bits(inputs))
 }
 
 /// What a processor's instruction is worth that has AVX-512.
