@@ -250,6 +250,7 @@ async fn bytes_that_are_changed_in_the_clear_end_no_service_and_hold_nobody_up()
         // Whatever it is told: nothing in the clear can know a token's number from another's.
         let _ = timeout(PATIENCE, fragile.client.clone().generate(asked.clone(), |_| {})).await.unwrap();
     }
+
     fragile.proxies().for_each(Proxy::mend);
     let begun = Instant::now();
     while !fragile
