@@ -18,6 +18,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .cpp(true)
         .std("c++17")
         .opt_level(2)
+        // Kernels read and write the same memory as numbers of several kinds.
+        .flag("-fno-strict-aliasing")
+        // With it GCC 12 leaves out most of what `attend` stores in the memory that it is lent.
+        .flag_if_supported("-fno-tree-vrp")
         .warnings(false)
         .file(Path::new(KERNELS).join("emulated.cpp"))
         .compile("kernels");

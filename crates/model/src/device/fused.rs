@@ -13,6 +13,7 @@ mod emulated;
 mod gpu;
 mod machine;
 mod model;
+mod partition;
 mod pass;
 mod run;
 mod sheet;

@@ -25,9 +25,10 @@ macro_rules! arguments {
 arguments! {
     Product {
         weights: u64, x: u64, sums: u64, units: u64, bias: u64,
-        tiles: i32, steps: i32, outputs: i32, splits: i32, rows: i32, activation: i32, unit_steps: i32, filler: i32,
+        tiles: i32, wide: i32, steps: i32, each: i32, splits: i32, outputs: i32, rows: i32, activation: i32,
+        unit_steps: i32, places: i32,
     }
-    Pack { from: u64, to: u64, outputs: i32, inputs: i32, steps: i32, first: i32, alternate: i32, filler: i32 }
+    Pack { from: u64, to: u64, outputs: i32, inputs: i32, steps: i32, wide: i32, first: i32, alternate: i32 }
     Embed { tokens: u64, embedding: u64, x: u64, width: i32, filler: i32 }
     Keep { rows: u64, from: u64, to: u64, width: i32, filler: i32 }
     AddNorm {

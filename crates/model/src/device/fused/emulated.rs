@@ -11,10 +11,16 @@ use super::machine::{Launch, Machine, Memory};
 const ALIGNED: usize = 16;
 
 /// Bytes of shared memory that a kernel may be lent.
-const LENT_MAX: u32 = 160 << 10;
+const LENT_MAX: u32 = 208 << 10;
 
 unsafe extern "C" {
-    fn espalier_emulate(name: *const c_char, grid: *const u32, threads: u32, arguments: *const c_void) -> c_int;
+    fn espalier_emulate(
+        name: *const c_char,
+        grid: *const u32,
+        threads: u32,
+        lent: u32,
+        arguments: *const c_void,
+    ) -> c_int;
 }
 
 /// The stand-in.
@@ -29,6 +35,7 @@ struct Noted {
     kernel: &'static str,
     grid: [u32; 3],
     threads: u32,
+    lent: u32,
     arguments: Vec<u8>,
 }
 
@@ -78,6 +85,7 @@ impl Machine for Emulated {
             kernel: launch.kernel,
             grid: launch.grid,
             threads: launch.threads,
+            lent: launch.lent,
             arguments: launch.arguments.to_vec(),
         };
         match &mut self.noting {
@@ -121,9 +129,10 @@ impl Noted {
         for (line, bytes) in arguments.iter_mut().zip(self.arguments.chunks(ALIGNED)) {
             line.0[..bytes.len()].copy_from_slice(bytes);
         }
+        let arguments = arguments.as_ptr().cast();
         // SAFETY: the structure that the kernel takes, whose addresses are of memory that is there.
         let missing =
-            unsafe { espalier_emulate(name.as_ptr(), self.grid.as_ptr(), self.threads, arguments.as_ptr().cast()) };
+            unsafe { espalier_emulate(name.as_ptr(), self.grid.as_ptr(), self.threads, self.lent, arguments) };
         if missing == 0 { Ok(()) } else { Err(Error::Msg(format!("there is no kernel {}", self.kernel))) }
     }
 }

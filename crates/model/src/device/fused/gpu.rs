@@ -17,7 +17,7 @@ use super::machine::{Launch, Machine, Memory};
 static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
 
 /// Bytes of shared memory that a kernel may be lent.
-const LENT_MAX: i32 = 160 << 10;
+const LENT_MAX: i32 = 208 << 10;
 
 /// The GPU.
 pub(super) struct Gpu {
@@ -82,6 +82,9 @@ impl Gpu {
         let function = self.module.load_function(name).map_err(Error::wrap)?;
         let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         function.set_attribute(most, LENT_MAX).map_err(Error::wrap)?;
+        // Kernels that share a processor must agree on how much of its memory is shared memory.
+        let share = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        function.set_attribute(share, 100).map_err(Error::wrap)?;
         let loaded = function.cu_function();
         self.functions.insert(name, function);
         Ok(loaded)
@@ -146,7 +149,7 @@ impl Machine for Gpu {
             sharedMemBytes: launch.lent,
             hStream: if self.is_noting { &self.noting } else { &self.stream }.cu_stream(),
             attrs: &raw mut early,
-            numAttrs: u32::from(launch.early),
+            numAttrs: 1,
         };
         let mut arguments: [*mut c_void; 1] = [launch.arguments.as_ptr().cast_mut().cast()];
         // SAFETY: the one structure that the kernel takes, whose addresses are of memory that is there.

@@ -11,15 +11,14 @@ pub(super) struct Memory {
     _owner: Box<dyn Any + Send>,
 }
 
-/// A kernel to run: it takes one structure, which it is given by value.
+/// A kernel to run: it takes one structure, which it is given by value. It may begin before the one that it follows has ended,
+/// up to where it waits for it.
 pub(super) struct Launch<'a> {
     pub(super) kernel: &'static str,
     /// Blocks of threads.
     pub(super) grid: [u32; 3],
     /// Threads of a block.
     pub(super) threads: u32,
-    /// Whether it may begin before the one that it follows has ended, up to where it waits for it.
-    pub(super) early: bool,
     /// Bytes of shared memory that it is lent.
     pub(super) lent: u32,
     pub(super) arguments: &'a [u8],

@@ -179,7 +179,6 @@ impl FusedModel {
             machine: &mut **machine,
             stream: key.stream,
             pending: None,
-            is_after_product: false,
         }
         .all(&key.work)
     }

@@ -5,6 +5,7 @@ use candle_core::{Error, Result};
 use super::arguments::{AddBias, AddNorm, Arguments, Attend, Decide, Embed, Heads, Keep, MoveRows, Product};
 use super::buffers::Buffers;
 use super::machine::{Launch, Machine};
+use super::partition::PROCESSORS;
 use super::sheet::ROW;
 use super::weights::{Layer, Map, NormWeights, Projection, STEP, Weights, address};
 use super::work::{ROWS_AT_ONCE, Stream, Work, row_tiles};
@@ -21,6 +22,18 @@ const HEADS_AT_ONCE: usize = 4;
 const QUERIES: usize = 16;
 const WARPS_OF_PART: usize = 8;
 
+/// Threads that do the same at once.
+const WARP: u32 = 32;
+
+/// Bytes of the ring that a product's weights come through: as many as let no two products share a processor, so that each
+/// has its own share of them and the next one's first weights are on their way when the last one ends.
+const RING_BYTES: usize = 200 << 10;
+
+/// Most places of that ring, each for a step: its weights of so many bytes a tile, and its rows of so many for 8 of them.
+const PLACES_MAX: usize = 32;
+const BYTES_OF_TILE: usize = 2048;
+const BYTES_OF_ROWS: usize = 512;
+
 /// Work being done.
 pub(super) struct Run<'a> {
     pub(super) info: &'a ModelInfo,
@@ -30,8 +43,6 @@ pub(super) struct Run<'a> {
     pub(super) stream: Stream,
     /// Whose sums the stream has not been added yet.
     pub(super) pending: Option<&'a Map>,
-    /// Whether the last launch was of a product.
-    pub(super) is_after_product: bool,
 }
 
 /// Rows that go through a layer at once: the first of them, and how many.
@@ -93,8 +104,6 @@ impl Run<'_> {
         blocks.try_for_each(|block| work(self, block))
     }
 
-    /// A product begins early after other kernels: its first weights are on their way while these work. After another
-    /// product it would take the other's place on some of the GPU's processors, and leave others idle.
     fn launch(
         &mut self,
         kernel: &'static str,
@@ -102,10 +111,7 @@ impl Run<'_> {
         arguments: &impl Arguments,
     ) -> Result<()> {
         let grid = grid.map(|blocks| blocks as u32);
-        let is_product = kernel.starts_with("product");
-        let early = is_product && !self.is_after_product;
-        self.is_after_product = is_product;
-        self.machine.launch(&Launch { kernel, grid, threads, early, lent: lent as u32, arguments: arguments.bytes() })
+        self.machine.launch(&Launch { kernel, grid, threads, lent: lent as u32, arguments: arguments.bytes() })
     }
 
     /// Where the stream is, from a row on.
@@ -180,7 +186,7 @@ impl Run<'_> {
             normed: address(norm.map(|_| &self.buffers.normed)),
             eps: config.norm.eps as f32,
             width: config.hidden as i32,
-            splits: pending.map_or(0, |map| map.splits) as i32,
+            splits: pending.map_or(0, |map| map.partition.splits) as i32,
             rows: block.rows as i32,
             is_centred: i32::from(config.norm.kind == NormKind::Layer),
             steps: config.hidden.div_ceil(STEP) as i32,
@@ -195,6 +201,8 @@ impl Run<'_> {
         let tiles = row_tiles(block.rows);
         let config = &self.info.config;
         let is_sums = matches!(outcome, Outcome::Sums(_));
+        let place = map.partition.wide * BYTES_OF_TILE + tiles * BYTES_OF_ROWS;
+        let places = (RING_BYTES / place).min(PLACES_MAX);
         let arguments = Product {
             weights: map.weights.address,
             x,
@@ -202,16 +210,19 @@ impl Run<'_> {
             units: if is_sums { 0 } else { self.buffers.units.address },
             bias: if is_sums { 0 } else { address(map.bias.as_ref()) },
             tiles: map.tiles as i32,
+            wide: map.partition.wide as i32,
             steps: map.steps as i32,
+            each: map.partition.each as i32,
+            splits: map.partition.splits as i32,
             outputs: map.outputs as i32,
-            splits: map.splits as i32,
             rows: block.rows as i32,
             activation: activation(config.activation),
             unit_steps: config.ffn.div_ceil(STEP) as i32,
-            filler: 0,
+            places: places as i32,
         };
-        let blocks = [block.rows / (8 * tiles), map.blocks(), map.splits];
-        self.launch(product_kernel(tiles, outcome)?, Shape(blocks, 256, 0), &arguments)
+        let blocks = (map.jobs() * block.rows / (8 * tiles)).min(PROCESSORS);
+        let threads = WARP * (map.partition.wide as u32 + 1);
+        self.launch(product_kernel(tiles, outcome)?, Shape([blocks, 1, 1], threads, places * place), &arguments)
     }
 
     fn layer(&mut self, index: usize, block: Block) -> Result<()> {
@@ -271,7 +282,7 @@ impl Run<'_> {
             heads: (all - 2 * config.kv_heads) as i32,
             kv_heads: config.kv_heads as i32,
             rotated: self.info.rotations.table().rotary_dim as i32,
-            splits: by.map.splits as i32,
+            splits: by.map.partition.splits as i32,
             rows: block.rows as i32,
             is_centred: i32::from(config.norm.kind == NormKind::Layer),
             layer: index as i32,

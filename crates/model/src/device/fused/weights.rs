@@ -8,6 +8,7 @@ use half::bf16;
 
 use super::arguments::{Arguments, Pack};
 use super::machine::{Launch, Machine, Memory};
+use super::partition::{Partition, SPLITS_MAX};
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::raw_matrix::RawMatrix;
@@ -20,18 +21,6 @@ pub(super) const STEP: usize = 32;
 
 /// Outputs of a tile, which a warp has.
 const TILE: usize = 32;
-
-/// Tiles of a block of threads.
-const TILES_AT_ONCE: usize = 4;
-
-/// Blocks of threads of a product that a GPU of 132 processors runs at once.
-const BLOCKS: usize = 264;
-
-/// Most parts that steps are split into, whose sums are added up later.
-const SPLITS_MAX: usize = 4;
-
-/// Fewest steps of a part.
-const STEPS_MIN: usize = 8;
 
 /// All weights of a model.
 pub(super) struct Weights {
@@ -82,8 +71,7 @@ pub(super) struct Map {
     /// Of [`STEP`] inputs.
     pub(super) steps: usize,
     pub(super) outputs: usize,
-    /// Parts that its steps are split into, the same whatever the rows.
-    pub(super) splits: usize,
+    pub(super) partition: Partition,
     /// Of one row.
     multiply_adds: usize,
 }
@@ -94,6 +82,13 @@ struct Placed<'a> {
     first: usize,
     /// Whether 16 outputs of it alternate with 16 of another.
     alternates: bool,
+}
+
+/// The size of a map.
+struct Partitioned {
+    outputs: usize,
+    tiles: usize,
+    splits_max: usize,
 }
 
 /// Puts a model's weights on a machine.
@@ -124,7 +119,7 @@ impl Weights {
             embedding: loader.rows(&embedding)?,
             final_norm: loader.norm(&raw.final_norm()?)?,
             // Decisions are made of whole sums.
-            head: Map { splits: 1, ..loader.map(&[&head])? },
+            head: loader.map(&[&head], 1)?,
             rotations: loader.rotations(&RotaryTable::new(config))?,
         })
     }
@@ -134,7 +129,7 @@ impl Weights {
         let of_layer = |layer: &Layer| {
             let states = layer.states.as_ref().map(|states| &states.map);
             let maps = [&layer.input.map, &layer.output, &layer.down].into_iter().chain(states);
-            maps.map(|map| map.splits * map.outputs).max().unwrap_or(0)
+            maps.map(|map| map.partition.splits * map.outputs).max().unwrap_or(0)
         };
         self.layers.iter().map(of_layer).max().unwrap_or(0)
     }
@@ -149,9 +144,9 @@ impl Weights {
 }
 
 impl Map {
-    /// Blocks of threads beside each other.
-    pub(super) fn blocks(&self) -> usize {
-        self.tiles.div_ceil(TILES_AT_ONCE)
+    /// What blocks of threads have to do for each group of rows.
+    pub(super) fn jobs(&self) -> usize {
+        self.tiles.div_ceil(self.partition.wide) * self.partition.splits
     }
 }
 
@@ -160,18 +155,12 @@ pub(super) fn address(memory: Option<&Memory>) -> u64 {
     memory.map_or(0, |memory| memory.address)
 }
 
-/// Into how many parts a product's steps are split, so that there is work for a whole GPU. It depends on the matrix alone:
-/// how sums are added up must not depend on the rows.
-fn splits(tiles: usize, steps: usize) -> usize {
-    (BLOCKS / tiles.div_ceil(TILES_AT_ONCE)).min(steps / STEPS_MIN).clamp(1, SPLITS_MAX)
-}
-
 impl Loader<'_> {
     fn layer(&mut self, raw: &RawLayer, layer: usize) -> Result<Layer> {
-        let input = Projection { norm: self.norm(&raw.input_norm)?, map: self.map(&[&raw.q, &raw.k, &raw.v])? };
+        let input = Projection { norm: self.norm(&raw.input_norm)?, map: self.map(&[&raw.q, &raw.k, &raw.v], SPLITS_MAX)? };
         let states = match &raw.states {
             Some(states) => {
-                Some(Projection { norm: self.norm(&states.norm)?, map: self.map(&[&states.k, &states.v])? })
+                Some(Projection { norm: self.norm(&states.norm)?, map: self.map(&[&states.k, &states.v], SPLITS_MAX)? })
             }
             None => None,
         };
@@ -179,21 +168,20 @@ impl Loader<'_> {
             (Some(q), Some(k)) => Some([self.floats(q)?, self.floats(k)?]),
             _ => None,
         };
+        // What activations come to is whole at once.
         let (up, is_gated, down) = match &raw.mlp {
             RawMlp::Gated { gate, up, down } => (self.gated(gate, up)?, true, down),
-            RawMlp::Plain { up, down } => (self.map(&[up])?, false, down),
+            RawMlp::Plain { up, down } => (self.map(&[up], 1)?, false, down),
         };
-        // What activations come to is whole at once.
-        let up = Map { splits: 1, ..up };
         Ok(Layer {
             input,
             states,
             qk_norm,
-            output: self.map(&[&raw.o])?,
+            output: self.map(&[&raw.o], SPLITS_MAX)?,
             post_norm: self.norm(&raw.post_norm)?,
             up,
             is_gated,
-            down: self.map(&[down])?,
+            down: self.map(&[down], SPLITS_MAX)?,
             window: self.config.windows.get(layer).copied().flatten(),
         })
     }
@@ -223,8 +211,8 @@ impl Loader<'_> {
         self.bytes(&rounded(matrix))
     }
 
-    /// Matrices of the same inputs, the outputs of one after those of the other.
-    fn map(&mut self, matrices: &[&RawLinear]) -> Result<Map> {
+    /// Matrices of the same inputs, the outputs of one after those of the other, whose sums come in so many parts at most.
+    fn map(&mut self, matrices: &[&RawLinear], splits_max: usize) -> Result<Map> {
         let mut first = 0;
         let placed: Vec<Placed<'_>> = matrices
             .iter()
@@ -234,29 +222,32 @@ impl Loader<'_> {
                 placed
             })
             .collect();
-        self.packed(&placed, first.div_ceil(TILE), first)
+        self.packed(&placed, Partitioned { outputs: first, tiles: first.div_ceil(TILE), splits_max })
     }
 
     /// A gate and what it lets pass, 16 outputs of each after the other.
     fn gated(&mut self, gate: &RawLinear, up: &RawLinear) -> Result<Map> {
         let outputs = gate.weight.outputs();
         let placed = [(gate, 0), (up, 16)].map(|(matrix, first)| Placed { matrix, first, alternates: true });
-        self.packed(&placed, outputs.next_multiple_of(STEP) / 16, outputs)
+        self.packed(&placed, Partitioned { outputs, tiles: outputs.next_multiple_of(STEP) / 16, splits_max: 1 })
     }
 
-    fn packed(&mut self, matrices: &[Placed<'_>], tiles: usize, outputs: usize) -> Result<Map> {
+    fn packed(&mut self, matrices: &[Placed<'_>], of: Partitioned) -> Result<Map> {
+        let Partitioned { outputs, tiles, splits_max } = of;
         let inputs = matrices.first().map_or(0, |placed| placed.matrix.weight.inputs());
         let steps = inputs.div_ceil(STEP);
-        let weights = self.machine.allocate(tiles * TILE * steps * STEP * size_of::<bf16>())?;
+        let partition = Partition::best(tiles, steps, splits_max);
+        let filled = tiles.next_multiple_of(partition.wide);
+        let weights = self.machine.allocate(filled * TILE * steps * STEP * size_of::<bf16>())?;
         for placed in matrices {
-            self.pack(placed, &weights, steps)?;
+            self.pack(placed, &weights, steps, partition.wide)?;
         }
         let bias = self.biases(matrices)?;
         let multiply_adds = matrices.iter().map(|placed| placed.matrix.weight.outputs() * inputs).sum();
-        Ok(Map { weights, bias, tiles, steps, outputs, splits: splits(tiles, steps), multiply_adds })
+        Ok(Map { weights, bias, tiles, steps, outputs, partition, multiply_adds })
     }
 
-    fn pack(&mut self, placed: &Placed<'_>, to: &Memory, steps: usize) -> Result<()> {
+    fn pack(&mut self, placed: &Placed<'_>, to: &Memory, steps: usize, wide: usize) -> Result<()> {
         const THREADS: u32 = 256;
         let matrix = &placed.matrix.weight;
         let from = self.rows(matrix)?;
@@ -266,9 +257,9 @@ impl Loader<'_> {
             outputs: matrix.outputs() as i32,
             inputs: matrix.inputs() as i32,
             steps: steps as i32,
+            wide: wide as i32,
             first: placed.first as i32,
             alternate: i32::from(placed.alternates),
-            filler: 0,
         };
         let blocks = (matrix.outputs() * matrix.inputs()).div_ceil(THREADS as usize) as u32;
         let launch = Launch {
@@ -276,7 +267,6 @@ impl Loader<'_> {
             grid: [blocks, 1, 1],
             threads: THREADS,
             lent: 0,
-            early: false,
             arguments: arguments.bytes(),
         };
         Ok(self.machine.launch(&launch)?)
@@ -340,17 +330,4 @@ fn in_parts<T: Send>(all: &mut [T], row: usize, work: impl Fn(Range<usize>, &mut
             scope.spawn(move || work(part * each..part * each + some.len() / row, some));
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_matrices_are_split_where_there_is_enough_to_split() {
-        // Llama 3.1 8B: queries, keys and values; output; gate and up; head.
-        let [qkv, output, down, head] = [(192, 128), (128, 128), (128, 448), (4008, 128)].map(|(t, s)| splits(t, s));
-        assert_eq!([qkv, output, down, head], [4, 4, 4, 1]);
-        assert_eq!([(2, 2), (2, 16), (2, 64)].map(|(tiles, steps)| splits(tiles, steps)), [1, 2, 4]);
-    }
 }

@@ -71,6 +71,24 @@ DEVICE Seen seen_of(const Attend& p, const RowAt& at, int tile) {
     return {start, max(first - start, 0), min(end - start, TILE), is_state ? p.beside : p.layer};
 }
 
+// Keys and values of a warp's tiles are brought near while the kernels before this one work. Those of the pass itself may
+// not be there yet, which does no harm.
+template <int SIZE>
+DEVICE void bring_near_what_is_seen(const Attend& p, const RowAt& at, int first_tile, int kv_head) {
+    // Numbers of 128 bytes.
+    constexpr int AT_ONCE = 64;
+    const int lane = threadIdx.x % WARP, end = first_tile / PART * PART + PART;
+    for (int tile = first_tile; tile < end; tile += WARPS) {
+        const Seen seen = seen_of(p, at, tile);
+        if (seen.from >= seen.to) continue;
+        const u64 place = place_of(at, p.lists, seen.start + min(lane, seen.to - 1));
+        for (int which = 0; which < 2; ++which) {
+            const bf16* numbers = memory_of(at, p.lists, seen.layer, which) + (place * p.kv_heads + kv_head) * SIZE;
+            for (int i = 0; i < SIZE; i += AT_ONCE) bring_near(numbers + i);
+        }
+    }
+}
+
 // Writes two neighbouring numbers of a head of a row.
 DEVICE void tell(const Attend& p, int row, int head, int i, float low, float high) {
     const u64 place = packed_place(row, head * p.size + i, p.steps, p.tiles);
@@ -104,6 +122,7 @@ DEVICE void attend(const Attend& p, float* sums) {
         is_one = is_one && at.blocks_at == one.blocks_at && at.memory_at == one.memory_at && at.stated == one.stated;
         shared = min(shared, at.shared);
     }
+    bring_near_what_is_seen<SIZE>(p, one, blockIdx.z * PART + warp, kv_head);
     wait_for_inputs();
     u32 queries[STEPS][4];
 #pragma unroll

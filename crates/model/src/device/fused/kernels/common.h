@@ -8,7 +8,7 @@
 #define SHARED __shared__
 // Shared memory of the size that a launch says.
 #define LENT(kind, name)                                   \
-    extern __shared__ __align__(16) unsigned char lent[]; \
+    extern __shared__ __align__(128) unsigned char lent[]; \
     kind* name = (kind*)lent
 #else
 #include "emulated.h"
@@ -56,14 +56,56 @@ DEVICE void wait_for_inputs() { asm volatile("griddepcontrol.wait;" ::: "memory"
 // Lets the kernel after this one begin, up to where it waits.
 DEVICE void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Loads what nobody will read again soon.
-DEVICE uint4 load_once(const uint4* from) {
-    uint4 loaded;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(loaded.x), "=r"(loaded.y), "=r"(loaded.z), "=r"(loaded.w)
-                 : "l"(from));
-    return loaded;
+// In shared memory: opens each time when as many threads have come as it was made for, and as many bytes as were announced.
+typedef u64 Gate;
+
+DEVICE u32 shared_address(const void* at) { return u32(__cvta_generic_to_shared(at)); }
+
+DEVICE void make_gate(Gate* gate, u32 threads) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(gate)), "r"(threads) : "memory");
 }
+
+// Gates are made before this, and used after the next __syncthreads.
+DEVICE void gates_are_made() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+DEVICE void come(Gate* gate) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(gate)) : "memory");
+}
+
+DEVICE void come_and_announce(Gate* gate, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(gate)), "r"(bytes) : "memory");
+}
+
+// Waits until a gate has opened an odd number of times where `turn` is 0, an even one where it is 1.
+DEVICE void wait_for(Gate* gate, u32 turn) {
+    asm volatile(
+        "{\n"
+        ".reg .pred open;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared.b64 open, [%0], %1;\n"
+        "@!open bra again;\n"
+        "}" ::"r"(shared_address(gate)), "r"(turn) : "memory");
+}
+
+// Copies bytes, a multiple of 16, into shared memory, and has a gate told of them once they are there. Nobody will read them
+// again soon.
+DEVICE void stream(void* to, const void* from, u32 bytes, Gate* gate) {
+    asm volatile(
+        "{\n"
+        ".reg .b64 policy;\n"
+        "createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], policy;\n"
+        "}" ::"r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(gate)) : "memory");
+}
+
+// The same with what others read, too.
+DEVICE void fetch(void* to, const void* from, u32 bytes, Gate* gate) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(gate)) : "memory");
+}
+
+// Has a line of memory brought near, for whoever reads it next.
+DEVICE void bring_near(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
 DEVICE bf16 to_bf16(float number) {
     bf16 rounded;

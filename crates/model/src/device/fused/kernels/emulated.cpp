@@ -4,6 +4,7 @@
 #include "product.h"
 #include "rows.h"
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 namespace emulated {
 
 thread_local Dim3 thread, block, blocks, threads;
+thread_local void* lent;
 
 namespace {
 
@@ -203,13 +205,16 @@ const std::uint32_t (*exchange(const std::uint32_t* own, int words))[8] {
 
 void wait_for_block() { wait(all); }
 void wait_for_warp() { wait(warps[thread.x / 32].barrier); }
+void let_others() { espalier_switch(&fibers[thread.x].context, scheduler); }
 
 }  // namespace emulated
 
-// Runs a kernel to its end; 0 if there is one of this name.
-extern "C" int espalier_emulate(const char* name, const unsigned* grid, unsigned threads, const void* arguments) {
+// Runs a kernel to its end, whose blocks are lent so many bytes; 0 if there is one of this name.
+extern "C" int espalier_emulate(const char* name, const unsigned* grid, unsigned threads, unsigned bytes, const void* arguments) {
     const auto found = emulated::kernels().find(name);
     if (found == emulated::kernels().end()) return 1;
+    std::vector<std::max_align_t> lent(bytes / sizeof(std::max_align_t) + 1);
+    emulated::lent = lent.data();
     emulated::threads = {threads, 1, 1};
     emulated::blocks = {grid[0], grid[1], grid[2]};
     emulated::kernel = [&] { found->second(arguments); };

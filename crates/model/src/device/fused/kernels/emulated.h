@@ -10,9 +10,7 @@
 #define DEVICE inline
 #define KERNEL(threads, blocks) extern "C" void
 #define SHARED static thread_local
-#define LENT(kind, name)                        \
-    alignas(16) static thread_local kind lent[(160 << 10) / sizeof(kind)];      \
-    kind* name = lent
+#define LENT(kind, name) kind* name = (kind*)emulated::lent
 
 struct uint4 {
     unsigned x, y, z, w;
@@ -34,12 +32,17 @@ namespace emulated {
 
 extern thread_local Dim3 thread, block, blocks, threads;
 
+// Shared memory that a block is lent.
+extern thread_local void* lent;
+
 // What the lanes of the present thread's warp give each other: 8 words each. All who are still at work have given theirs
 // when it returns.
 const std::uint32_t (*exchange(const std::uint32_t* own, int words))[8];
 
 void wait_for_block();
 void wait_for_warp();
+// Lets the other threads of the block go on.
+void let_others();
 
 template <typename Number>
 Number shuffle(Number number, int from) {
@@ -67,7 +70,35 @@ using std::min;
 
 inline void wait_for_inputs() {}
 inline void let_next_begin() {}
-inline uint4 load_once(const uint4* from) { return *from; }
+inline void gates_are_made() {}
+inline void bring_near(const void*) {}
+
+struct Gate {
+    unsigned threads, left, opened;
+    long bytes;
+};
+
+inline void make_gate(Gate* gate, unsigned threads) { *gate = {threads, threads, 0, 0}; }
+inline void open_if_due(Gate* gate) {
+    if (gate->left > 0 || gate->bytes > 0) return;
+    gate->left = gate->threads;
+    ++gate->opened;
+}
+inline void come_and_announce(Gate* gate, unsigned bytes) {
+    gate->bytes += bytes;
+    --gate->left;
+    open_if_due(gate);
+}
+inline void come(Gate* gate) { come_and_announce(gate, 0); }
+inline void wait_for(Gate* gate, unsigned turn) {
+    while (gate->opened % 2 == turn) emulated::let_others();
+}
+inline void fetch(void* to, const void* from, unsigned bytes, Gate* gate) {
+    std::memcpy(to, from, bytes);
+    gate->bytes -= bytes;
+    open_if_due(gate);
+}
+inline void stream(void* to, const void* from, unsigned bytes, Gate* gate) { fetch(to, from, bytes, gate); }
 inline float from_bits(unsigned bits) {
     float number;
     std::memcpy(&number, &bits, sizeof number);

@@ -1,10 +1,10 @@
-// Rows times a matrix. Its weights stream from memory straight into registers, in the order in which tensor cores want them;
-// how a row's sums are added up does not depend on the rows beside it.
+// Rows times a matrix. Weights stream from memory through a ring in shared memory, in the order in which tensor cores want
+// them; how a row's sums are added up does not depend on the rows beside it.
 #pragma once
 #include "common.h"
 
 struct Product {
-    // (tiles of 32 outputs, steps, 2 of 16 outputs, 2 of 16 numbers, lanes, 8)
+    // (groups of tiles, steps, tiles of a group, 2 of 16 outputs, 2 of 16 numbers, lanes, 8), a tile being 32 outputs
     const uint4* weights;
     // Rows that are packed for so many steps.
     const uint4* x;
@@ -14,7 +14,8 @@ struct Product {
     bf16* units;
     // (2, outputs) for gates and what they let pass, (outputs) for plain activations; may be missing.
     const float* bias;
-    int tiles, steps, outputs, splits, rows, activation, unit_steps, filler;
+    // Tiles of a group: `wide`; steps of a split: `each`; places of the ring: `places`.
+    int tiles, wide, steps, each, splits, outputs, rows, activation, unit_steps, places;
 };
 
 namespace {
@@ -22,9 +23,12 @@ namespace {
 enum Outcome { SUMS, GATED, PLAIN };
 enum Activation { SILU, GELU, GELU_TANH, RELU };
 
-// A block of threads has so many warps side by side, each with 32 outputs, and as many warps share the steps.
-constexpr int WIDE = 4;
-constexpr int DEEP = 2;
+// Most places of a ring.
+constexpr int PLACES_MAX = 32;
+// Of 16 bytes: weights of a tile in a step, and numbers of 8 rows.
+constexpr int TILE_LINES = 4 * WARP;
+constexpr int ROW_LINES = WARP;
+constexpr int LINE = sizeof(uint4);
 
 DEVICE float activated(float x, int activation) {
     switch (activation) {
@@ -35,60 +39,94 @@ DEVICE float activated(float x, int activation) {
     }
 }
 
-// TILES times 8 rows. How many steps are loaded ahead is a matter of registers.
-template <int TILES, int OUTCOME>
-DEVICE void product(const Product& p) {
-    constexpr int AHEAD = TILES > 4 ? 2 : 4;
-    SHARED float others[WIDE * WARP * TILES * 8];
-    let_next_begin();
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, wide = warp % WIDE, deep = warp / WIDE;
-    const int tile = blockIdx.y * WIDE + wide, group = blockIdx.x;
-    const int each = (p.steps + p.splits * DEEP - 1) / (p.splits * DEEP), part = blockIdx.z * DEEP + deep;
-    const int first = tile < p.tiles ? min(part * each, p.steps) : 0;
-    const int last = tile < p.tiles ? min(first + each, p.steps) : 0;
-    const uint4* weights = p.weights + u64(tile) * p.steps * 128 + lane;
-    uint4 loaded[AHEAD][4];
-    float sums[2][TILES][4] = {};
-#pragma unroll
-    for (int ahead = 0; ahead < AHEAD; ++ahead)
-        if (first + ahead < last)
-#pragma unroll
-            for (int part = 0; part < 4; ++part)
-                loaded[ahead][part] = load_once(weights + u64(first + ahead) * 128 + part * WARP);
-    wait_for_inputs();
-    const uint4* x = p.x + u64(group) * p.steps * TILES * WARP + lane;
-    for (int from = first; from < last; from += AHEAD) {
-#pragma unroll
-        for (int ahead = 0; ahead < AHEAD; ++ahead) {
-            const int step = from + ahead;
-            if (step >= last) break;
-#pragma unroll
-            for (int tile = 0; tile < TILES; ++tile) {
-                const uint4 rows = x[u64(step * TILES + tile) * WARP];
-#pragma unroll
-                for (int upper = 0; upper < 2; ++upper) {
-                    multiply_add(sums[upper][tile], loaded[ahead][2 * upper], rows.x, rows.y);
-                    multiply_add(sums[upper][tile], loaded[ahead][2 * upper + 1], rows.z, rows.w);
-                }
-            }
-            if (step + AHEAD < last)
-#pragma unroll
-                for (int part = 0; part < 4; ++part)
-                    loaded[ahead][part] = load_once(weights + u64(step + AHEAD) * 128 + part * WARP);
-        }
+// What a block of threads does between two of its results: some rows, times the steps of a split of a group of tiles.
+struct Job {
+    int rows, split, tiles, first, last;
+};
+
+// Blocks that work at the same time take the same weights to different rows.
+template <int TILES>
+DEVICE Job job_of(const Product& p, int at) {
+    const int groups = p.rows / (8 * TILES), split = at / groups % p.splits;
+    return {at % groups, split, at / groups / p.splits, split * p.each, min((split + 1) * p.each, p.steps)};
+}
+
+template <int TILES>
+DEVICE int jobs_of(const Product& p) {
+    return p.rows / (8 * TILES) * p.splits * ((p.tiles + p.wide - 1) / p.wide);
+}
+
+// All steps of a block of threads, those of one job after those of the other.
+template <int TILES>
+struct Steps {
+    const Product& p;
+    int at, jobs;
+    Job job;
+    int step;
+
+    DEVICE Steps(const Product& p) : p(p), at(blockIdx.x), jobs(jobs_of<TILES>(p)), job(job_of<TILES>(p, at)) { step = job.first; }
+
+    DEVICE bool are_left() const { return at < jobs; }
+
+    DEVICE void next() {
+        if (++step < job.last) return;
+        at += gridDim.x;
+        job = job_of<TILES>(p, at);
+        step = job.first;
     }
-    // What the warps that share the steps came to, in their order.
-    float* own = others + wide * WARP * TILES * 8 + lane;
-    if (deep == 1)
-#pragma unroll
-        for (int i = 0; i < TILES * 8; ++i) own[i * WARP] = sums[i / (TILES * 4)][i / 4 % TILES][i % 4];
-    __syncthreads();
-    if (deep == 1 || tile >= p.tiles) return;
-#pragma unroll
-    for (int i = 0; i < TILES * 8; ++i) sums[i / (TILES * 4)][i / 4 % TILES][i % 4] += own[i * WARP];
+
+    DEVICE const uint4* weights() const { return p.weights + (u64(job.tiles) * p.steps + step) * p.wide * TILE_LINES; }
+    DEVICE const uint4* rows() const { return p.x + (u64(job.rows) * p.steps + step) * TILES * ROW_LINES; }
+};
+
+// Places in shared memory, each with the weights and rows of a step: they are filled and emptied in turns.
+struct Ring {
+    uint4* lines;
+    Gate *filled, *emptied;
+    int places, lines_of_place;
+    int place = 0;
+    u32 turn = 0;
+
+    DEVICE void next() {
+        if (++place < places) return;
+        place = 0;
+        turn ^= 1;
+    }
+
+    DEVICE uint4* weights() const { return lines + place * lines_of_place; }
+    DEVICE uint4* rows(int wide) const { return weights() + wide * TILE_LINES; }
+};
+
+// Fills a ring: with weights as far as it goes before anything else is there, as they depend on nothing.
+template <int TILES>
+DEVICE void fill(const Product& p, Ring ring) {
+    const u32 of_weights = p.wide * TILE_LINES * LINE, of_rows = TILES * ROW_LINES * LINE;
+    Steps<TILES> of(p), late(p);
+    int early = 0;
+    for (; early < ring.places && of.are_left(); ++early, of.next(), ring.next()) {
+        come_and_announce(ring.filled + ring.place, of_weights + of_rows);
+        stream(ring.weights(), of.weights(), of_weights, ring.filled + ring.place);
+    }
+    wait_for_inputs();
+    ring.place = 0;
+    ring.turn = 0;
+    for (; early > 0; --early, late.next(), ring.next())
+        fetch(ring.rows(p.wide), late.rows(), of_rows, ring.filled + ring.place);
+    ring.turn = 0;
+    for (; of.are_left(); of.next(), ring.next()) {
+        wait_for(ring.emptied + ring.place, ring.turn);
+        come_and_announce(ring.filled + ring.place, of_weights + of_rows);
+        stream(ring.weights(), of.weights(), of_weights, ring.filled + ring.place);
+        fetch(ring.rows(p.wide), of.rows(), of_rows, ring.filled + ring.place);
+    }
+}
+
+// Tells what a warp's tile came to: sums of lane l are those of `multiply_add`, for 2 times 16 outputs and TILES times 8 rows.
+template <int TILES, int OUTCOME>
+DEVICE void tell(const Product& p, const Job& job, int tile, int lane, const float (&sums)[2][TILES][4]) {
 #pragma unroll
     for (int i = 0; i < TILES * 4; ++i) {
-        const int row = group * TILES * 8 + i / 4 * 8 + lane % 4 * 2 + i % 2;
+        const int row = job.rows * TILES * 8 + i / 4 * 8 + lane % 4 * 2 + i % 2;
         const int output = lane / 4 + i / 2 % 2 * 8;
         const float lower = sums[0][i / 4][i % 4], upper = sums[1][i / 4][i % 4];
         if (OUTCOME == GATED) {
@@ -107,18 +145,71 @@ DEVICE void product(const Product& p) {
                 if (at < p.unit_steps * STEP)
                     p.units[packed_place(row, at, p.unit_steps, TILES)] = to_bf16(activated(biased, p.activation));
             } else if (at < p.outputs) {
-                p.sums[(u64(blockIdx.z) * p.rows + row) * p.outputs + at] = sum;
+                p.sums[(u64(job.split) * p.rows + row) * p.outputs + at] = sum;
             }
         }
     }
 }
 
+// TILES times 8 rows. A block has a warp for each tile of a group, and one more that fills the ring.
+template <int TILES, int OUTCOME>
+DEVICE void product(const Product& p, uint4* lines) {
+    SHARED Gate filled[PLACES_MAX], emptied[PLACES_MAX];
+    let_next_begin();
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    if (threadIdx.x == 0) {
+        for (int place = 0; place < p.places; ++place) {
+            make_gate(filled + place, 1);
+            make_gate(emptied + place, p.wide);
+        }
+        gates_are_made();
+    }
+    __syncthreads();
+    Ring ring = {lines, filled, emptied, p.places, p.wide * TILE_LINES + TILES * ROW_LINES};
+    if (warp == p.wide) {
+        if (lane == 0) fill<TILES>(p, ring);
+        return;
+    }
+    wait_for_inputs();
+    const int jobs = jobs_of<TILES>(p);
+    for (int at = blockIdx.x; at < jobs; at += gridDim.x) {
+        const Job job = job_of<TILES>(p, at);
+        float sums[2][TILES][4] = {};
+        for (int step = job.first; step < job.last; ++step, ring.next()) {
+            wait_for(ring.filled + ring.place, ring.turn);
+            const uint4* weights = ring.weights() + warp * TILE_LINES + lane;
+            const uint4* rows = ring.rows(p.wide) + lane;
+            uint4 loaded[4];
+#pragma unroll
+            for (int part = 0; part < 4; ++part) loaded[part] = weights[part * WARP];
+#pragma unroll
+            for (int tile = 0; tile < TILES; ++tile) {
+                const uint4 eight = rows[tile * ROW_LINES];
+#pragma unroll
+                for (int upper = 0; upper < 2; ++upper) {
+                    multiply_add(sums[upper][tile], loaded[2 * upper], eight.x, eight.y);
+                    multiply_add(sums[upper][tile], loaded[2 * upper + 1], eight.z, eight.w);
+                }
+            }
+            __syncwarp();
+            if (lane == 0) come(ring.emptied + ring.place);
+        }
+        const int tile = job.tiles * p.wide + warp;
+        if (tile < p.tiles) tell<TILES, OUTCOME>(p, job, tile, lane, sums);
+    }
+}
+
 }  // namespace
 
-#define PRODUCTS(TILES)                                                                   \
-    KERNEL(256, 2) product_##TILES##_sums(const Product p) { product<TILES, SUMS>(p); }   \
-    KERNEL(256, 2) product_##TILES##_gated(const Product p) { product<TILES, GATED>(p); } \
-    KERNEL(256, 2) product_##TILES##_plain(const Product p) { product<TILES, PLAIN>(p); }
+#define PRODUCT(TILES, NAME, OUTCOME)                               \
+    KERNEL(288, 1) product_##TILES##_##NAME(const Product p) { \
+        LENT(uint4, lines);                                      \
+        product<TILES, OUTCOME>(p, lines);                       \
+    }
+#define PRODUCTS(TILES)         \
+    PRODUCT(TILES, sums, SUMS)  \
+    PRODUCT(TILES, gated, GATED) \
+    PRODUCT(TILES, plain, PLAIN)
 
 PRODUCTS(1)
 PRODUCTS(2)
@@ -129,18 +220,22 @@ PRODUCTS(8)
 struct Pack {
     const bf16* from;
     bf16* to;
-    int outputs, inputs, steps;
+    // Steps, and tiles of a group.
+    int outputs, inputs, steps, wide;
     // Its first output; where two matrices alternate, 16 outputs of each, whether it is the second one.
     int first, alternate;
 };
 
 KERNEL(256, 1) pack(const Pack p) {
+    wait_for_inputs();
     const u64 at = u64(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at >= u64(p.outputs) * p.inputs) return;
     const int unit = int(at / p.inputs), k = int(at % p.inputs);
     const int output = p.alternate ? unit / 16 * 32 + p.first + unit % 16 : p.first + unit;
     const int lane = output % 8 * 4 + k % 8 / 2;
     const int within = k % 16 / 8 * 4 + output % 16 / 8 * 2 + k % 2;
-    const u64 tile = (u64(output / 32) * p.steps + k / STEP) * 4 + output % 32 / 16 * 2 + k % STEP / 16;
-    p.to[(tile * WARP + lane) * 8 + within] = p.from[at];
+    const int tile = output / 32;
+    const u64 of_step = (u64(tile / p.wide) * p.steps + k / STEP) * p.wide + tile % p.wide;
+    const u64 part = of_step * 4 + output % 32 / 16 * 2 + k % STEP / 16;
+    p.to[(part * WARP + lane) * 8 + within] = p.from[at];
 }

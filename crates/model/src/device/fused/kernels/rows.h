@@ -75,7 +75,7 @@ namespace {
 // Numbers of a row that a thread has, by fours.
 constexpr int HELD = 8;
 // Parts that a product's sums come in at most.
-constexpr int SPLITS = 4;
+constexpr int SPLITS = 8;
 
 }  // namespace
 
