@@ -83,7 +83,7 @@ impl Decoder {
         let info = Arc::new(ModelInfo { config, rotations, layers: raw.layers(), layers_of_states });
         let engine = match options.device {
             DeviceKind::Cpu => {
-                options.ranks.of(options.device, &info.config)?;
+                options.parallel.of(options.device, &info)?;
                 Engine::Packed(Packed::load(&info.config, raw, options, progress)?)
             }
             _ => Engine::Devices(OnDevices::load(&info, raw, options, progress)?),
@@ -243,7 +243,7 @@ impl Decoder {
     pub(crate) fn begin<'a>(&'a self, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
         match &self.engine {
             Engine::Packed(model) => Box::new(PackedPass::new(&self.info, model, work)),
-            Engine::Devices(model) => model.begin(&self.info, work),
+            Engine::Devices(model) => model.begin(work),
         }
     }
 }
