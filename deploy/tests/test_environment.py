@@ -81,6 +81,15 @@ class Environment(unittest.TestCase):
         self.assertEqual(told["ESPALIER_VERIFIER_DEVICE"], "cuda")
         self.assertEqual(told["ESPALIER_VERIFIER_KV_MEMORY"], "80%")
         self.assertNotIn("ESPALIER_VERIFIER_TENSOR_PARALLEL", variables(values, "target-llama-8b"))
+        self.assertNotIn("ESPALIER_VERIFIER_PIPELINE_PARALLEL", told)
+        values["targets"][1] |= {"tensorParallel": 2, "pipelineParallel": 3}
+        self.assertEqual(variables(values, "target-llama-70b")["ESPALIER_VERIFIER_PIPELINE_PARALLEL"], "3")
+        limits = [
+            template["spec"]["containers"][0]["resources"]["limits"]
+            for name, template in all_templates(render(values))
+            if name.endswith("target-llama-70b")
+        ]
+        self.assertEqual([limit["nvidia.com/gpu"] for limit in limits], [6])
 
     def test_under_tls_nothing_is_spoken_to_in_the_clear(self):
         for path in ["ci/values-tls.yaml", "ci/values-tls-secrets.yaml", "ci/values-ingress.yaml"]:

@@ -10,7 +10,7 @@ CHANGES = {
     "arithmetic": {"compute": "bf16"},
     "quantization": {"quantize": "q8", "compute": None},
     "replicas": {"replicas": 3},
-    "device": {"device": "cuda", "tensorParallel": 2},
+    "device": {"device": "cuda", "tensorParallel": 2, "pipelineParallel": 2},
     "image": {"image": {"tag": "next"}},
     "resources": {"resources": {"limits": {"memory": "64Gi"}}},
     "sequences": {"sequencesMax": 8},

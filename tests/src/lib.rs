@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use espalier_client::{Answer, Client};
 use espalier_drafter::Config as DrafterConfig;
 use espalier_local::{ANY_PORT, Address, GatewayConfig, Plan, Profiles, Renderer, Role, System};
-use espalier_model::{Arithmetic, DeviceKind, TensorParallel};
+use espalier_model::{Arithmetic, DeviceKind, Parallel};
 use espalier_proto::{GenerationRequest, Prompt};
 use espalier_speculation::{Sampling, StopStrings, Token};
 use espalier_verifier::Config as VerifierConfig;
@@ -65,9 +65,9 @@ pub fn plan_in(arithmetic: Arithmetic, plan: Plan) -> Plan {
     Plan { verifiers: verifiers.collect(), ..plan }
 }
 
-/// The same with all models on a device, targets shared by so many ranks.
-pub fn plan_on(device: DeviceKind, ranks: TensorParallel, plan: Plan) -> Plan {
-    let verifiers = plan.verifiers.into_iter().map(|(config, address)| (config.with_device(device, ranks), address));
+/// The same with all models on a device, targets spread over several.
+pub fn plan_on(device: DeviceKind, parallel: Parallel, plan: Plan) -> Plan {
+    let verifiers = plan.verifiers.into_iter().map(|(config, address)| (config.with_device(device, parallel), address));
     let drafters = plan.drafters.into_iter().map(|config| DrafterConfig { device, ..config });
     Plan { verifiers: verifiers.collect(), drafters: drafters.collect(), ..plan }
 }

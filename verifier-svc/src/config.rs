@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
+use espalier_model::{Compute, ComputeConflict, Degree, DeviceKind, Parallel, Quantize};
 use espalier_service_kit::{DrainArgs, Faults, MemoryBudget, MonitorArgs, TelemetryArgs, TlsArgs, Workplace};
 use espalier_speculation::MAX_TREE_NODES;
 use thiserror::Error;
@@ -59,9 +59,14 @@ pub struct Args {
     /// runs on GPUs on the processor, to try it
     #[arg(long, env = "ESPALIER_VERIFIER_DEVICE", default_value_t, value_name = "DEVICE")]
     pub device: DeviceKind,
-    /// GPUs that share the model, from the device on: a number, or `auto` for as many as there are and can share it
+    /// GPUs that share each layer of the model, from the device on: a number, or `auto` for as many as there are and can
+    /// share it
     #[arg(long, env = "ESPALIER_VERIFIER_TENSOR_PARALLEL", default_value_t, value_name = "N")]
-    pub tensor_parallel: TensorParallel,
+    pub tensor_parallel: Degree,
+    /// Stages that the model's layers are split into, each on GPUs of its own, from the device on: a number, or `auto` for as
+    /// many as there are GPUs
+    #[arg(long, env = "ESPALIER_VERIFIER_PIPELINE_PARALLEL", default_value_t, value_name = "N")]
+    pub pipeline_parallel: Degree,
     /// Round weights to `q8` or `q4` at load, to be multiplied in `int8`
     #[arg(long, env = "ESPALIER_VERIFIER_QUANTIZE", value_name = "BITS")]
     pub quantize: Option<Quantize>,
@@ -120,8 +125,8 @@ pub struct Config {
     pub(crate) compute: Compute,
     /// Where the model runs.
     pub(crate) device: DeviceKind,
-    /// How many of them share it.
-    pub(crate) ranks: TensorParallel,
+    /// How it is spread over several of them.
+    pub(crate) parallel: Parallel,
     /// Where the engine takes its turns.
     pub(crate) workplace: Workplace,
 }
@@ -154,7 +159,7 @@ impl Config {
                 kv_memory: args.kv_memory,
                 compute: compute?,
                 device: args.device,
-                ranks: args.tensor_parallel,
+                parallel: Parallel { tensor: args.tensor_parallel, pipeline: args.pipeline_parallel },
                 workplace: Workplace::default(),
             })
         })
@@ -179,7 +184,7 @@ impl Config {
                 kv_memory: None,
                 compute: Compute::default(),
                 device: DeviceKind::default(),
-                ranks: TensorParallel::default(),
+                parallel: Parallel::default(),
                 workplace: Workplace::default(),
             })
         })
@@ -216,10 +221,10 @@ impl Config {
         Self { compute, ..self }
     }
 
-    /// The same on another device, or shared by several.
+    /// The same on another device, or spread over several.
     #[must_use]
-    pub fn with_device(self, device: DeviceKind, ranks: TensorParallel) -> Self {
-        Self { device, ranks, ..self }
+    pub fn with_device(self, device: DeviceKind, parallel: Parallel) -> Self {
+        Self { device, parallel, ..self }
     }
 
     /// The target's name.

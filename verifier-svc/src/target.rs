@@ -81,8 +81,8 @@ impl Target {
             return Err(LoadError::Vocabulary { tokens, vocab });
         }
         let arithmetic = config.compute.of(&checkpoint.weights()?, config.device);
-        let Config { device, ranks, .. } = *config;
-        let options = LoadOptions { arithmetic, device, ranks, ..LoadOptions::default() };
+        let Config { device, parallel, .. } = *config;
+        let options = LoadOptions { arithmetic, device, parallel, ..LoadOptions::default() };
         let decoder = Decoder::load_with_progress(&checkpoint, &options, progress)?;
         let mut work = Workspace::of_team(team);
         let workplace = config.workplace;

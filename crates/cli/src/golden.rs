@@ -99,9 +99,9 @@ fn compare(
     checked: &mut Checked,
 ) -> Result<Option<String>, ModelError> {
     let (golden, checkpoint) = (Golden::open(folder)?, Checkpoint::open(folder)?);
-    let SystemArgs { compute, device, tensor_parallel: ranks, .. } = *system;
-    let arithmetic = compute.of(&checkpoint.weights()?, device);
-    let decoder = Decoder::load(&checkpoint, &LoadOptions { arithmetic, device, ranks, ..LoadOptions::default() })?;
+    let (device, parallel) = (system.device, system.parallel());
+    let arithmetic = system.compute.of(&checkpoint.weights()?, device);
+    let decoder = Decoder::load(&checkpoint, &LoadOptions { arithmetic, device, parallel, ..LoadOptions::default() })?;
     let taps: Vec<usize> = golden.taps.iter().map(|tap| tap.layers).collect();
     let mut cache = decoder.new_cache();
     let rows = Row::chain(&golden.input_ids, 0);

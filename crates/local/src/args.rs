@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use espalier_gateway::Renderer;
-use espalier_model::{Compute, ComputeConflict, DeviceKind, Quantize, TensorParallel};
+use espalier_model::{Compute, ComputeConflict, Degree, DeviceKind, Parallel, Quantize};
 use espalier_service_kit::MemoryBudget;
 
 /// What a system that is started here is made of.
@@ -49,9 +49,14 @@ pub struct SystemArgs {
     /// on GPUs on the processor, to try it.
     #[arg(long, global = true, env = "ESPALIER_DEVICE", default_value_t, value_name = "DEVICE")]
     pub device: DeviceKind,
-    /// GPUs that share a target, from the device on: a number, or `auto` for as many as there are and can share it.
+    /// GPUs that share each layer of a target, from the device on: a number, or `auto` for as many as there are and can
+    /// share it.
     #[arg(long, global = true, env = "ESPALIER_TENSOR_PARALLEL", default_value_t, value_name = "N")]
-    pub tensor_parallel: TensorParallel,
+    pub tensor_parallel: Degree,
+    /// Stages that a target's layers are split into, each on GPUs of its own, from the device on: a number, or `auto` for as
+    /// many as there are GPUs.
+    #[arg(long, global = true, env = "ESPALIER_PIPELINE_PARALLEL", default_value_t, value_name = "N")]
+    pub pipeline_parallel: Degree,
     /// Where drafters run; where targets do when absent.
     #[arg(long, global = true, env = "ESPALIER_DRAFT_DEVICE", value_name = "DEVICE")]
     pub draft_device: Option<DeviceKind>,
@@ -75,6 +80,11 @@ impl SystemArgs {
     /// What drafters multiply matrices in.
     pub fn draft_compute(&self) -> Compute {
         self.draft_compute.unwrap_or(Compute::Draft)
+    }
+
+    /// How targets are spread over devices.
+    pub fn parallel(&self) -> Parallel {
+        Parallel { tensor: self.tensor_parallel, pipeline: self.pipeline_parallel }
     }
 
     /// Where drafters run.

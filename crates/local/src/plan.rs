@@ -59,7 +59,7 @@ impl Plan {
         let verifier = |folder| {
             let config = VerifierConfig::new(folder, system.threads())?;
             let config = config.with_kv_memory(system.kv_memory).with_compute(system.target_compute()?);
-            Ok((config.with_device(system.device, system.tensor_parallel), ANY_PORT))
+            Ok((config.with_device(system.device, system.parallel()), ANY_PORT))
         };
         let verifiers = folders.into_iter().map(verifier).collect::<Result<_, LocalError>>()?;
         // Whatever targets are asked for: who waits, waits at the gateway, and no verifier has to refuse.

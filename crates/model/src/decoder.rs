@@ -1,6 +1,5 @@
 //! A model ready to run, and what can be said of it whatever computes it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::arithmetic::Arithmetic;
@@ -21,7 +20,7 @@ use crate::workspace::Workspace;
 
 /// A model ready to run: immutable, shared by any number of [`Workspace`]s.
 pub struct Decoder {
-    info: Arc<ModelInfo>,
+    info: ModelInfo,
     arithmetic: Arithmetic,
     engine: Engine,
 }
@@ -80,10 +79,10 @@ impl Decoder {
     ) -> Result<Self> {
         let layers_of_states = if raw.has_states() { raw.layers() } else { 0 };
         let rotations = Rotations::new(&config);
-        let info = Arc::new(ModelInfo { config, rotations, layers: raw.layers(), layers_of_states });
+        let info = ModelInfo { config, rotations, layers: raw.layers(), layers_of_states };
         let engine = match options.device {
             DeviceKind::Cpu => {
-                options.ranks.of(options.device, &info.config)?;
+                options.parallel.of(options.device, &info)?;
                 Engine::Packed(Packed::load(&info.config, raw, options, progress)?)
             }
             _ => Engine::Devices(OnDevices::load(&info, raw, options, progress)?),
@@ -243,7 +242,7 @@ impl Decoder {
     pub(crate) fn begin<'a>(&'a self, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
         match &self.engine {
             Engine::Packed(model) => Box::new(PackedPass::new(&self.info, model, work)),
-            Engine::Devices(model) => model.begin(&self.info, work),
+            Engine::Devices(model) => model.begin(work),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! A model on devices of candle's: the same pass, composed of tensor operations, so it runs wherever candle does; on one
-//! device or, shared by ranks, on several.
+//! device or on several: ranks share every layer, and stages have some of the layers each.
 //!
 //! A row's bits depend on nothing but its own inputs here too. Products have a fixed number of rows, [`linear::BUCKET`], so
 //! that their algorithm does not depend on how many share a pass; attention goes over positions in tiles of a fixed size,
@@ -15,103 +15,84 @@ mod fused;
 mod linear;
 mod loading;
 mod pass;
+mod pipeline;
 mod placement;
 mod product;
 mod rank;
+mod rank_place;
 mod ranks;
 mod shard;
+mod split;
+mod stage;
 mod weights;
 
-use std::sync::Arc;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use candle_core::{DType, Device, Tensor};
 
 use crate::config::ModelConfig;
-use crate::device_kind::DeviceKind;
 use crate::error::Result;
-use crate::kv_cache::{DevicePlace, KvPlace};
+use crate::kv_cache::{DevicePart, DevicePlace, KvPlace};
 use crate::load_options::LoadOptions;
 use crate::model_info::ModelInfo;
-use crate::pass::Pass;
-use crate::raw_parts::RawParts;
+use crate::parallel::Degrees;
+use crate::pass::{Pass, Results};
+use crate::raw_parts::{RawParts, RawStage};
 use crate::workspace::Workspace;
 pub(crate) use cuda::count;
 pub use cuda_fault::CudaFault;
-use fused::{FusedModel, FusedPass};
-use loading::Upload;
-use parking_lot::Mutex;
-use pass::DevicePass;
-use ranks::Ranks;
+use pipeline::PipelinePass;
+use rank_place::RankPlace;
 use shard::Shard;
 pub(crate) use shard::divides;
-use weights::DeviceModel;
+use split::{Parameters, split};
+use stage::Stage;
 
 /// Copies that are timed together: what it takes to begin and to wait for them counts little then.
 const COPIES: usize = 16;
 
-/// A model shared by ranks, each on a device.
+/// A model on devices.
 pub(crate) struct OnDevices {
-    engine: Engine,
+    /// In the order of their layers; at least one.
+    stages: Vec<Stage>,
     /// What the devices are called.
     kind: &'static str,
-    devices: Vec<Device>,
+    /// Ranks that share each layer.
+    ranks: usize,
+    /// What matrices, keys and values are kept in.
     dtype: DType,
-    /// Of one row with all weights.
-    multiply_adds: usize,
-    /// Key and value heads that the ranks keep between them.
-    kv_heads: usize,
-}
-
-/// What computes passes.
-enum Engine {
-    /// Operations on candle's tensors, by a thread for each rank.
-    Ranks(Ranks),
-    /// Kernels of our own on one device, by whoever's pass it is.
-    Fused(Box<Mutex<FusedModel>>),
 }
 
 impl OnDevices {
-    /// Loads a model for the ranks that are asked for; `progress` is told `(layers loaded, layers in all)`.
+    /// Loads a model for the ranks and stages that are asked for; `progress` is told `(layers loaded, layers in all)`.
     ///
     /// # Errors
-    /// Devices that the program was not built for or the machine does not have, ranks that cannot share the model, an
-    /// arithmetic that devices do not have, or what is wrong with the model.
+    /// Devices that the program was not built for or the machine does not have, ranks that cannot share the model, more
+    /// stages than layers, an arithmetic that devices do not have, or what is wrong with the model.
     pub(crate) fn load(
-        info: &Arc<ModelInfo>,
+        info: &ModelInfo,
         raw: &RawParts,
         options: &LoadOptions,
-        progress: impl FnMut(usize, usize),
+        mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        let config = &info.config;
-        let shards = Shard::all(config, options.ranks.of(options.device, config)?)?;
-        let devices: Vec<Device> =
-            shards.iter().map(|shard| open(options.device, shard.rank)).collect::<Result<_>>()?;
-        let uploads = shards.iter().zip(&devices);
-        let uploads: Vec<Upload<'_>> = uploads
-            .map(|(shard, device)| Upload::new(config, options.arithmetic, device.clone(), *shard))
-            .collect::<Result<_>>()?;
-        let dtype = uploads.first().map_or(DType::F32, |upload| upload.dtype());
-        let kind = kind(options.device);
-        let (engine, multiply_adds) = match &devices[..] {
-            [device] if is_fused(options, config) => {
-                let model = FusedModel::load(info, raw, device, progress)?;
-                let multiply_adds = model.multiply_adds();
-                (Engine::Fused(Box::new(Mutex::new(model))), multiply_adds)
-            }
-            _ => {
-                let models = DeviceModel::load(raw, &uploads, progress)?;
-                let multiply_adds = models.iter().map(DeviceModel::multiply_adds).sum();
-                (Engine::Ranks(Ranks::start(info, kind, models)?), multiply_adds)
-            }
+        let Degrees { tensor, pipeline } = options.parallel.of(options.device, info)?;
+        let shards = Shard::all(&info.config, tensor)?;
+        let stages = split(&Parameters::of(&info.config), info.layers, pipeline)?;
+        let dtype = loading::dtype(options.arithmetic)?;
+        let places = RankPlace::open_all(options.device, &shards, pipeline)?;
+        let load = |(layers, places): (Range<usize>, &[RankPlace])| {
+            let (first, raw) = (layers.start, RawStage { parts: raw, layers });
+            Stage::load(info, &raw, options, places, |loaded, _| progress(first + loaded, info.layers))
         };
-        let kv_heads = shards.iter().map(|shard| shard.kv_heads(config).len()).sum();
-        Ok(Self { engine, kind, devices, dtype, multiply_adds, kv_heads })
+        let stages = stages.into_iter().zip(places.chunks(tensor)).map(load).collect::<Result<_>>()?;
+        Ok(Self { stages, kind: rank_place::name(options.device), ranks: tensor, dtype })
     }
 
-    /// What it computes on, and on how many of them if there are several.
+    /// What it computes on, and how many of them share each layer if there are several. Stages compute what one device
+    /// computes.
     pub(crate) fn kind(&self) -> String {
-        match self.devices.len() {
+        match self.ranks {
             1 => self.kind.to_owned(),
             ranks => format!("{ranks}x{}", self.kind),
         }
@@ -120,39 +101,41 @@ impl OnDevices {
     /// Where keys and values are kept, and as what.
     pub(crate) fn kv_place(&self) -> KvPlace {
         KvPlace::Devices(DevicePlace {
-            devices: self.devices.clone(),
+            parts: self.kv_parts().collect(),
             dtype: self.dtype,
-            moves_later: matches!(self.engine, Engine::Fused(_)),
+            moves_later: self.stages.iter().any(Stage::moves_later),
         })
     }
 
-    /// Key and value heads that all ranks keep between them: more than the model has where several keep the same.
-    pub(crate) fn kv_heads(&self) -> usize {
-        self.kv_heads
+    fn kv_parts(&self) -> impl Iterator<Item = DevicePart> {
+        self.stages.iter().flat_map(Stage::kv_parts)
     }
 
-    /// Bytes that are free for keys and values on all devices together; none where they are in the host's memory. Each
-    /// rank keeps as many, so the device with the least counts for all.
+    /// Key and value heads that the ranks of a layer keep between them: more than the model has where several keep the
+    /// same.
+    pub(crate) fn kv_heads(&self) -> usize {
+        self.stages.first().map_or(0, |stage| stage.kv_parts().map(|part| part.kv_heads).sum())
+    }
+
+    /// Bytes that are free for keys and values on all devices together; none where they are in the host's memory. A block
+    /// is on all of them, so the one with the least for each head that it keeps counts for all.
     ///
     /// # Errors
     /// A device's.
     pub(crate) fn free(&self) -> Result<Option<usize>> {
-        let free = |device: &Device| match device {
-            Device::Cuda(device) => cuda::free(device).map(Some),
-            Device::Cpu | Device::Metal(_) => Ok(None),
-        };
-        let each: Option<Vec<usize>> = self.devices.iter().map(free).collect::<Result<_>>()?;
-        Ok(each.and_then(|each| Some(each.iter().min()? * each.len())))
+        let places = self.stages.iter().flat_map(|stage| &stage.places);
+        let each: Option<Vec<usize>> = places.map(RankPlace::free).collect::<Result<_>>()?;
+        Ok(each.map(|each| usable(&each, &self.kv_parts().map(|part| part.heads()).collect::<Vec<_>>())))
     }
 
     /// Bytes of weights that one pass reads, whatever its number of rows.
     pub(crate) fn bytes(&self) -> usize {
-        self.multiply_adds * self.dtype.size_in_bytes()
+        self.multiply_adds() * self.dtype.size_in_bytes()
     }
 
     /// Multiply-adds of one row with weights.
     pub(crate) fn multiply_adds(&self) -> usize {
-        self.multiply_adds
+        self.stages.iter().map(|stage| stage.multiply_adds).sum()
     }
 
     /// Bytes a second that the first device reads and writes when it copies so many, several times.
@@ -160,7 +143,8 @@ impl OnDevices {
     /// # Errors
     /// The device's.
     pub(crate) fn copy_bandwidth(&self, bytes: usize) -> Result<f64> {
-        let took = match self.devices.first() {
+        let first = self.stages.first().and_then(|stage| stage.places.first());
+        let took = match first.map(|place| &place.device) {
             Some(Device::Cuda(device)) => cuda::copy(device, bytes, COPIES)?,
             Some(device) => {
                 let numbers = Tensor::zeros(bytes / size_of::<f32>(), DType::F32, device)?;
@@ -174,44 +158,54 @@ impl OnDevices {
     }
 
     /// How long each device pass takes that does the last pass's work anew so many times, one after the other; none where
-    /// it was not a list of work that can be.
+    /// it was not a list of work that can be. Stages take the sum of their times.
     ///
     /// # Errors
     /// The device's.
     pub(crate) fn repeat(&self, times: usize) -> Result<Option<Duration>> {
-        match &self.engine {
-            Engine::Ranks(_) => Ok(None),
-            Engine::Fused(model) => model.lock().repeat(times),
+        self.stages.iter().map(|stage| stage.repeat(times)).sum()
+    }
+
+    /// A pass of this model, once no other is at work. All passes wait for the stages in the same order.
+    pub(crate) fn begin<'a>(&'a self, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
+        let asked = Instant::now();
+        work.of_stages.resize_with(self.stages.len() - 1, Results::default);
+        let results = work.of_stages.iter_mut().chain([&mut work.results]);
+        let mut stages: Vec<_> = self.stages.iter().zip(results).map(|(stage, results)| stage.begin(results)).collect();
+        work.waited = asked.elapsed();
+        match stages.len() {
+            1 => stages.remove(0).pass,
+            _ => Box::new(PipelinePass::new(stages)),
         }
     }
+}
 
-    /// A pass of this model, once no other is at work.
-    pub(crate) fn begin<'a>(&'a self, info: &'a ModelInfo, work: &'a mut Workspace) -> Box<dyn Pass + 'a> {
-        match &self.engine {
-            Engine::Ranks(ranks) => Box::new(DevicePass::new(info, ranks, work)),
-            Engine::Fused(model) => Box::new(FusedPass::new(|| model.lock(), work)),
-        }
+impl Parameters {
+    /// Those of a model.
+    fn of(config: &ModelConfig) -> Self {
+        let ends = config.vocab * config.hidden;
+        Self { embedding: ends, layer: config.layer_parameters(), head: ends }
     }
 }
 
-/// Whether kernels of our own run a model, not operations on tensors.
-fn is_fused(options: &LoadOptions, config: &ModelConfig) -> bool {
-    matches!(options.device, DeviceKind::Cuda(_) | DeviceKind::Emulated) && fused::supports(config, options.arithmetic)
+/// Bytes that may be used on all devices together, `free` of which each has, if they are used on each in proportion to
+/// its share.
+fn usable(free: &[usize], shares: &[usize]) -> usize {
+    let all: usize = shares.iter().sum();
+    let usable = free.iter().zip(shares).filter(|(_, share)| **share > 0).map(|(free, share)| free / share * all);
+    usable.min().unwrap_or(0)
 }
 
-/// What a device is called.
-fn kind(device: DeviceKind) -> &'static str {
-    match device {
-        DeviceKind::Cpu | DeviceKind::Candle => "candle",
-        DeviceKind::Emulated => "emulated",
-        DeviceKind::Cuda(_) => "cuda",
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Opens the device of a rank.
-fn open(kind: DeviceKind, rank: usize) -> Result<Device> {
-    match kind {
-        DeviceKind::Cpu | DeviceKind::Candle | DeviceKind::Emulated => Ok(Device::Cpu),
-        DeviceKind::Cuda(first) => cuda::open(first + rank),
+    #[test]
+    fn the_device_with_the_least_for_its_share_counts_for_all() {
+        assert_eq!(usable(&[1000], &[8]), 1000);
+        // Ranks share alike; of stages the one with most layers has to have most.
+        assert_eq!(usable(&[1000, 800], &[4, 4]), 1600);
+        assert_eq!(usable(&[1000, 1000, 400], &[10, 4, 2]), 1600);
+        assert_eq!(usable(&[2000, 1000, 100], &[10, 4, 2]), 800);
     }
 }

@@ -279,7 +279,8 @@ pub enum ModelError {
     },
     /// More ranks than can share a model.
     #[error(
-        "{heads} heads with {kv_heads} of keys and values cannot be shared by {ranks} ranks; {possible:?} ranks can share them"
+        "{heads} heads with {kv_heads} of keys and values cannot be shared by {ranks} ranks; {possible:?} ranks can share \
+         them, and --pipeline-parallel splits layers instead"
     )]
     Ranks {
         /// Ranks asked for.
@@ -291,9 +292,19 @@ pub enum ModelError {
         /// Numbers of ranks that can share it.
         possible: Vec<usize>,
     },
+    /// No stages, or more than layers.
+    #[error("{layers} layers cannot be split into {stages} stages: each has at least one")]
+    Stages {
+        /// Stages asked for.
+        stages: usize,
+        /// Layers of the model.
+        layers: usize,
+    },
     /// Several ranks where there is one processor with all threads.
-    #[error("tensor parallelism over {ranks} ranks needs GPUs; device cpu runs a model whole, on all threads")]
+    #[error("{way} parallelism over {ranks} ranks needs GPUs; device cpu runs a model whole, on all threads")]
     RanksOnCpu {
+        /// Tensor or pipeline.
+        way: &'static str,
         /// Ranks asked for.
         ranks: usize,
     },
@@ -302,7 +313,7 @@ pub enum ModelError {
     RankFailed {
         /// The rank, counted from 0.
         rank: usize,
-        /// Ranks that share the model.
+        /// Ranks that have the model, in all stages.
         ranks: usize,
         /// Where it runs.
         device: &'static str,
@@ -314,7 +325,7 @@ pub enum ModelError {
     DeviceMemory {
         /// The rank, counted from 0.
         rank: usize,
-        /// Ranks that share the model.
+        /// Ranks that have the model, in all stages.
         ranks: usize,
         /// Where it runs.
         device: &'static str,

@@ -36,7 +36,7 @@ pub(crate) use block_table::BlockTable;
 pub(crate) use bytes::Bytes;
 pub(crate) use cache_shape::CacheShape;
 pub(crate) use device_memory::{KeysAndValues, Move};
-pub(crate) use device_place::DevicePlace;
+pub(crate) use device_place::{DevicePart, DevicePlace};
 pub use fault::PoolFault;
 pub(crate) use floats::Floats;
 pub(crate) use format::KvFormat;

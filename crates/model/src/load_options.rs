@@ -2,7 +2,7 @@
 
 use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::device_kind::DeviceKind;
-use crate::tensor_parallel::TensorParallel;
+use crate::parallel::Parallel;
 
 /// What to load of a checkpoint.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,5 +16,5 @@ pub struct LoadOptions {
     /// Where.
     pub device: DeviceKind,
     /// Over how many of them.
-    pub ranks: TensorParallel,
+    pub parallel: Parallel,
 }

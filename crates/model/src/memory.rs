@@ -25,7 +25,7 @@ impl ModelConfig {
     }
 
     /// Weights of one layer.
-    fn layer_parameters(&self) -> usize {
+    pub(crate) fn layer_parameters(&self) -> usize {
         let ends = Self { layers: 0, ..self.clone() };
         (self.parameters() - ends.parameters()) / self.layers
     }

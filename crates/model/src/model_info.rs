@@ -1,5 +1,7 @@
 //! What every engine has to know of a model.
 
+use std::ops::Range;
+
 use crate::config::ModelConfig;
 use crate::error::{ModelError, Result};
 use crate::rotations::Rotations;
@@ -15,6 +17,14 @@ pub(crate) struct ModelInfo {
 }
 
 impl ModelInfo {
+    /// Some neighbouring layers, as if they were a model.
+    pub(crate) fn part(&self, layers: Range<usize>) -> Self {
+        let windows = self.config.windows.iter().skip(layers.start).take(layers.len()).copied().collect();
+        let config = ModelConfig { layers: layers.len(), windows, ..self.config.clone() };
+        let layers_of_states = self.layers_of_states.min(layers.len());
+        Self { rotations: Rotations::new(&config), config, layers: layers.len(), layers_of_states }
+    }
+
     /// Layers of a cache: after the model's own those of states that stand beside tokens.
     pub(crate) fn cache_layers(&self) -> usize {
         self.layers + self.layers_of_states

@@ -1,5 +1,7 @@
 //! A model's tensors part by part, so that no more of them need be in memory at once than one part has.
 
+use std::ops::Range;
+
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::raw_matrix::RawMatrix;
@@ -95,5 +97,51 @@ impl RawParts {
     /// What norm and head are of.
     fn last(&self) -> &Part {
         self.top.as_ref().unwrap_or(&self.below)
+    }
+}
+
+/// Some neighbouring layers of a model, with the embedding below the first and norm and head above the last.
+pub(crate) struct RawStage<'a> {
+    pub(crate) parts: &'a RawParts,
+    pub(crate) layers: Range<usize>,
+}
+
+/// What comes after the last layer.
+pub(crate) struct RawTop {
+    pub(crate) norm: RawNorm,
+    /// (vocab, hidden)
+    pub(crate) head: RawLinear,
+    /// Whether the head is the embedding.
+    pub(crate) is_tied: bool,
+}
+
+impl RawStage<'_> {
+    /// Layers that it has.
+    pub(crate) fn layers(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Reads one of its layers, counted from 0.
+    pub(crate) fn layer(&self, layer: usize) -> Result<RawLayer> {
+        self.parts.layer(self.layers.start + layer)
+    }
+
+    /// Reads the embedding (vocab, hidden), if its first layer is the model's.
+    pub(crate) fn embedding(&self) -> Result<Option<RawMatrix>> {
+        (self.layers.start == 0).then(|| self.parts.embedding()).transpose()
+    }
+
+    /// Reads norm and head, if its last layer is the model's.
+    pub(crate) fn top(&self) -> Result<Option<RawTop>> {
+        if self.layers.end < self.parts.layers() {
+            return Ok(None);
+        }
+        let (norm, own) = (self.parts.final_norm()?, self.parts.head()?);
+        let is_tied = own.is_none();
+        let head = match own {
+            Some(head) => head,
+            None => RawLinear { weight: self.parts.embedding()?, bias: None },
+        };
+        Ok(Some(RawTop { norm, head, is_tied }))
     }
 }

@@ -13,6 +13,8 @@ pub struct Workspace {
     pub(crate) kernels: &'static Kernels,
     pub(crate) buffers: Buffers,
     pub(crate) results: Results,
+    /// Of the stages of a model that come before its last: nothing.
+    pub(crate) of_stages: Vec<Results>,
     /// How long the last pass waited for others of the team.
     pub(crate) waited: Duration,
 }
@@ -31,6 +33,7 @@ impl Workspace {
             kernels: Kernels::detect(),
             buffers: Buffers::default(),
             results: Results::default(),
+            of_stages: Vec::new(),
             waited: Duration::ZERO,
         }
     }

@@ -3,7 +3,7 @@
 
 use espalier_client::{Answer, Client};
 use espalier_local::{Plan, System};
-use espalier_model::{Arithmetic, DeviceKind};
+use espalier_model::{Arithmetic, DeviceKind, Parallel};
 use espalier_proto::{GenerationRequest, SpeculationSummary};
 use espalier_tests::{Oracle, answer, client, plan, plan_in, plan_on, prompts, request, sampling, start};
 use futures::future::join_all;
@@ -118,11 +118,21 @@ async fn policies_give_the_plain_text_in_other_arithmetics_on_two_threads_with_a
     }
 }
 
-/// The text of transformers, too, as its sums are off by as little as those of kernels. The drafter is on one device, and
-/// four share the target.
+/// Four devices share the target.
 #[tokio::test]
 async fn policies_give_the_plain_text_on_devices() {
-    let system = started(plan_on(DeviceKind::Candle, "4".parse().unwrap(), plan(&["small"], Some(3), 1))).await;
+    policies_give_the_plain_text_spread(Parallel::tensor("4".parse().unwrap())).await;
+}
+
+/// Three devices, a number that divides none of its heads, have some of the target's layers each.
+#[tokio::test]
+async fn policies_give_the_plain_text_in_stages() {
+    policies_give_the_plain_text_spread(Parallel::pipeline("3".parse().unwrap())).await;
+}
+
+/// The text of transformers, too, as its sums are off by as little as those of kernels. The drafter is on one device.
+async fn policies_give_the_plain_text_spread(parallel: Parallel) {
+    let system = started(plan_on(DeviceKind::Candle, parallel, plan(&["small"], Some(3), 1))).await;
     let (prompt, greedy) = prompts("small").remove(0);
     let asked = GenerationRequest { speculate: false, ..request("small", &prompt, greedy.len(), sampling(0.0, 0)) };
     assert_eq!(answer(&client(&system), asked).await.ids(), greedy);

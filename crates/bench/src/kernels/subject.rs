@@ -71,7 +71,7 @@ impl Subject {
     /// # Errors
     /// There is none there.
     pub(super) fn ways(&self, system: &SystemArgs, arithmetics: &[Arithmetic]) -> Result<Vec<Way>, ModelError> {
-        let place = LoadOptions { device: system.device, ranks: system.tensor_parallel, ..LoadOptions::default() };
+        let place = LoadOptions { device: system.device, parallel: system.parallel(), ..LoadOptions::default() };
         if system.device != DeviceKind::Cpu {
             let on_device = |arithmetic: &&Arithmetic| Arithmetic::ON_DEVICES.contains(arithmetic);
             let way = |&arithmetic: &Arithmetic| Way {

@@ -64,7 +64,7 @@ fn target(name: &str, system: &SystemArgs, work: &mut Workspace) -> Result<Entry
     let checkpoint = Checkpoint::open(&checkpoint(name, system)?)?;
     let arithmetic = system.target_compute().map_err(LocalError::from)?.of(&checkpoint.weights()?, system.device);
     let options =
-        LoadOptions { arithmetic, device: system.device, ranks: system.tensor_parallel, ..LoadOptions::default() };
+        LoadOptions { arithmetic, device: system.device, parallel: system.parallel(), ..LoadOptions::default() };
     let decoder = Decoder::load(&checkpoint, &options)?;
     let costs = Costs::measure(&decoder, work)?;
     let target = TargetCosts { prompt_us: 1e3 * costs.prompt, context_us: 1e3 * costs.context };

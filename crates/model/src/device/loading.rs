@@ -2,25 +2,24 @@
 
 use std::ops::Range;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 
 use super::linear::{Map, NormLayer};
-use super::shard::Shard;
-use super::weights::{DeviceModel, Layer, Mlp, Projection};
+use super::rank_place::RankPlace;
+use super::weights::{DeviceModel, Layer, Mlp, Projection, Top};
 use crate::arithmetic::Arithmetic;
 use crate::attention::AttentionShape;
 use crate::config::ModelConfig;
 use crate::error::{ModelError, Result};
 use crate::raw_matrix::RawMatrix;
 use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawNorm};
-use crate::raw_parts::RawParts;
+use crate::raw_parts::{RawStage, RawTop};
 
 /// Where the tensors of a rank go, as what, and which parts of them.
-pub(crate) struct Upload<'a> {
+struct Upload<'a> {
     config: &'a ModelConfig,
-    device: Device,
     dtype: DType,
-    shard: Shard,
+    place: &'a RankPlace,
 }
 
 /// What comes of a linear map on a rank.
@@ -31,19 +30,37 @@ enum Cut {
     Inputs(Range<usize>),
 }
 
+/// What matrices, keys and values are kept in.
+///
+/// # Errors
+/// An arithmetic that devices do not have.
+pub(super) fn dtype(arithmetic: Arithmetic) -> Result<DType> {
+    match arithmetic {
+        Arithmetic::F32 => Ok(DType::F32),
+        Arithmetic::Bf16 => Ok(DType::BF16),
+        _ => Err(ModelError::NotOnDevices { arithmetic }),
+    }
+}
+
 impl DeviceModel {
-    /// Loads a model for all its ranks, part by part; `progress` is told `(layers loaded, layers in all)`.
-    pub(crate) fn load(
-        raw: &RawParts,
-        uploads: &[Upload<'_>],
+    /// Loads a stage for all its ranks, part by part; `progress` is told `(layers loaded, layers of the stage)`.
+    ///
+    /// # Errors
+    /// What is wrong with the model, or a device's.
+    pub(super) fn load(
+        config: &ModelConfig,
+        raw: &RawStage<'_>,
+        dtype: DType,
+        places: &[RankPlace],
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Vec<Self>> {
-        let (embedding, head) = (raw.embedding()?, raw.head()?);
-        let mut models: Vec<Self> =
-            uploads.iter().map(|upload| upload.ends(raw, &embedding, head.as_ref())).collect::<Result<_>>()?;
+        let uploads: Vec<Upload<'_>> = places.iter().map(|place| Upload { config, dtype, place }).collect();
+        let (embedding, top) = (raw.embedding()?, raw.top()?);
+        let ends = |upload: &Upload<'_>| upload.ends(embedding.as_ref(), top.as_ref());
+        let mut models: Vec<Self> = uploads.iter().map(ends).collect::<Result<_>>()?;
         for i in 0..raw.layers() {
             let layer = raw.layer(i)?;
-            for (model, upload) in models.iter_mut().zip(uploads) {
+            for (model, upload) in models.iter_mut().zip(&uploads) {
                 model.layers.push(upload.layer(&layer, i)?);
             }
             progress(i + 1, raw.layers());
@@ -52,45 +69,27 @@ impl DeviceModel {
     }
 }
 
-impl<'a> Upload<'a> {
-    /// What a rank of a model in such an arithmetic takes.
-    ///
-    /// # Errors
-    /// An arithmetic that devices do not have.
-    pub(crate) fn new(config: &'a ModelConfig, arithmetic: Arithmetic, device: Device, shard: Shard) -> Result<Self> {
-        let dtype = match arithmetic {
-            Arithmetic::F32 => DType::F32,
-            Arithmetic::Bf16 => DType::BF16,
-            _ => return Err(ModelError::NotOnDevices { arithmetic }),
-        };
-        Ok(Self { config, device, dtype, shard })
+impl Upload<'_> {
+    /// A model without its layers.
+    fn ends(&self, embedding: Option<&RawMatrix>, top: Option<&RawTop>) -> Result<DeviceModel> {
+        let tokens = self.place.shard.tokens(self.config);
+        let part = |embedding: &RawMatrix| embedding.part(tokens.clone(), 0..embedding.inputs());
+        let embedding = embedding.map(|embedding| self.tensor(&part(embedding)?, self.dtype)).transpose()?;
+        let top = top.map(|top| self.top(top, embedding.as_ref())).transpose()?;
+        Ok(DeviceModel { place: self.place.clone(), embedding, layers: Vec::new(), top })
     }
 
-    /// What matrices, keys and values are kept in.
-    pub(crate) fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// A model before its layers.
-    fn ends(&self, raw: &RawParts, embedding: &RawMatrix, head: Option<&RawLinear>) -> Result<DeviceModel> {
-        let tokens = self.shard.tokens(self.config);
-        let embedding = self.tensor(&embedding.part(tokens.clone(), 0..embedding.inputs())?, self.dtype)?;
-        let head = match head {
-            Some(head) => self.map(head, Cut::Outputs(tokens))?,
-            None => Map { weight: embedding.clone(), bias: None },
+    /// Norm and head; a head that is the embedding is that of the rank, where it has it.
+    fn top(&self, raw: &RawTop, embedding: Option<&Tensor>) -> Result<Top> {
+        let head = match embedding.filter(|_| raw.is_tied) {
+            Some(embedding) => Map { weight: embedding.clone(), bias: None },
+            None => self.map(&raw.head, Cut::Outputs(self.place.shard.tokens(self.config)))?,
         };
-        Ok(DeviceModel {
-            device: self.device.clone(),
-            shard: self.shard,
-            embedding,
-            layers: Vec::with_capacity(raw.layers()),
-            final_norm: self.norm(&raw.final_norm()?)?,
-            head,
-        })
+        Ok(Top { norm: self.norm(&raw.norm)?, head })
     }
 
     fn tensor(&self, tensor: &Tensor, dtype: DType) -> Result<Tensor> {
-        Ok(tensor.to_device(&self.device)?.to_dtype(dtype)?.contiguous()?)
+        Ok(tensor.to_device(&self.place.device)?.to_dtype(dtype)?.contiguous()?)
     }
 
     /// A rank's part of a linear map; a bias that belongs to a sum is the first rank's.
@@ -98,7 +97,7 @@ impl<'a> Upload<'a> {
         let (outputs, inputs) = (raw.weight.outputs(), raw.weight.inputs());
         let (outputs, inputs, has_bias) = match cut {
             Cut::Outputs(part) => (part, 0..inputs, true),
-            Cut::Inputs(part) => (0..outputs, part, self.shard.is_first()),
+            Cut::Inputs(part) => (0..outputs, part, self.place.shard.is_first()),
         };
         let bias = raw.bias.as_ref().filter(|_| has_bias);
         let bias =
@@ -123,7 +122,7 @@ impl<'a> Upload<'a> {
     }
 
     fn layer(&self, raw: &RawLayer, layer: usize) -> Result<Layer> {
-        let (shard, config) = (self.shard, self.config);
+        let (shard, config) = (self.place.shard, self.config);
         let (heads, kv_heads) = (shard.heads(config), shard.kv_heads(config));
         let queries = self.map(&raw.q, Cut::Outputs(self.dims(heads.clone())))?;
         let [keys, values] = self.keys_and_values([&raw.k, &raw.v])?;
@@ -149,12 +148,12 @@ impl<'a> Upload<'a> {
     }
 
     fn keys_and_values(&self, raw: [&RawLinear; 2]) -> Result<[Map; 2]> {
-        let part = self.dims(self.shard.kv_heads(self.config));
+        let part = self.dims(self.place.shard.kv_heads(self.config));
         Ok([self.map(raw[0], Cut::Outputs(part.clone()))?, self.map(raw[1], Cut::Outputs(part))?])
     }
 
     fn mlp(&self, raw: &RawMlp) -> Result<Mlp> {
-        let inner = self.shard.inner(self.config);
+        let inner = self.place.shard.inner(self.config);
         let into = |raw| self.map(raw, Cut::Outputs(inner.clone()));
         let out_of = |raw| self.map(raw, Cut::Inputs(inner.clone()));
         Ok(match raw {

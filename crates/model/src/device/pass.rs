@@ -1,14 +1,11 @@
 //! A pass on a device: its steps are handed to all ranks.
 
-use std::time::Instant;
-
 use super::answers::Answers;
 use super::ranks::{AtWork, Ranks, Step};
 use crate::error::Result;
 use crate::model_info::ModelInfo;
 use crate::pass::{Answer, Keys, Pass, Results};
 use crate::placed::Placed;
-use crate::workspace::Workspace;
 
 /// A pass at work.
 pub(crate) struct DevicePass<'a> {
@@ -21,11 +18,8 @@ pub(crate) struct DevicePass<'a> {
 
 impl<'a> DevicePass<'a> {
     /// A pass of a model that `ranks` have, once no other pass is at work there.
-    pub(crate) fn new(info: &'a ModelInfo, ranks: &'a Ranks, work: &'a mut Workspace) -> Self {
-        let asked = Instant::now();
-        let ranks = ranks.begin();
-        work.waited = asked.elapsed();
-        Self { info, ranks, results: &mut work.results, states: Vec::new() }
+    pub(crate) fn new(info: &'a ModelInfo, ranks: &'a Ranks, results: &'a mut Results) -> Self {
+        Self { info, ranks: ranks.begin(), results, states: Vec::new() }
     }
 }
 

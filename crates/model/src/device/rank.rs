@@ -7,7 +7,7 @@ use super::best::BestOfRows;
 use super::collective::{Collective, sum};
 use super::linear::{Map, NormLayer, padded};
 use super::placement::Placement;
-use super::weights::{DeviceModel, Layer, Mlp, Projection};
+use super::weights::{DeviceModel, Layer, Mlp, Projection, Top};
 use crate::config::Activation;
 use crate::error::{ModelError, Result};
 use crate::kv_cache::KeysAndValues;
@@ -43,24 +43,25 @@ impl<'a> Rank<'a> {
 
     /// Whether it answers for all.
     pub(super) fn is_first(&self) -> bool {
-        self.model.shard.is_first()
+        self.model.place.shard.is_first()
     }
 
     /// Waits until all it was told has been done.
     pub(super) fn finish(&self) -> Result<()> {
-        Ok(self.model.device.synchronize()?)
+        Ok(self.model.place.device.synchronize()?)
     }
 
     /// See [`crate::pass::Pass::embed`]. Each rank looks up its own tokens; those of others are zeros to it.
     pub(super) fn embed(&mut self, tokens: &[u32]) -> Result<()> {
-        let own = self.model.shard.tokens(&self.info.config);
+        let own = self.model.place.shard.tokens(&self.info.config);
         let is_own: Vec<f32> = tokens.iter().map(|token| f32::from(own.contains(&(*token as usize)))).collect();
         let places: Vec<u32> = tokens
             .iter()
             .map(|token| if own.contains(&(*token as usize)) { token - own.start as u32 } else { 0 })
             .collect();
-        let device = &self.model.device;
-        let looked_up = self.model.embedding.index_select(&Tensor::new(places, device)?, 0)?.to_dtype(DType::F32)?;
+        let device = &self.model.place.device;
+        let embedding = self.model.embedding.as_ref().ok_or_else(|| missing("a stage without an embedding"))?;
+        let looked_up = embedding.index_select(&Tensor::new(places, device)?, 0)?.to_dtype(DType::F32)?;
         let is_own = Tensor::from_vec(is_own, (tokens.len(), 1), device)?;
         self.stream(&sum(self.others, &looked_up.broadcast_mul(&is_own)?)?)
     }
@@ -68,13 +69,13 @@ impl<'a> Rank<'a> {
     /// See [`crate::pass::Pass::load`].
     pub(super) fn load(&mut self, states: &[f32]) -> Result<()> {
         let hidden = self.info.config.hidden;
-        let rows = Tensor::from_slice(states, (states.len() / hidden, hidden), &self.model.device)?;
+        let rows = Tensor::from_slice(states, (states.len() / hidden, hidden), &self.model.place.device)?;
         self.stream(&rows)
     }
 
     /// See [`crate::pass::Pass::keep`].
     pub(super) fn keep(&mut self, rows: &[u32]) -> Result<()> {
-        let kept = self.x()?.index_select(&Tensor::new(rows, &self.model.device)?, 0)?;
+        let kept = self.x()?.index_select(&Tensor::new(rows, &self.model.place.device)?, 0)?;
         self.stream(&kept)
     }
 
@@ -82,7 +83,8 @@ impl<'a> Rank<'a> {
     pub(super) fn place(&mut self, placed: &[crate::placed::Placed]) -> Result<()> {
         let placement = Placement::new(placed, self.info.rotations.table());
         let Placement { turns, half, .. } = &placement;
-        let upload = |turns: &Vec<f32>| Tensor::from_slice(turns, (turns.len() / half, 1, *half), &self.model.device);
+        let upload =
+            |turns: &Vec<f32>| Tensor::from_slice(turns, (turns.len() / half, 1, *half), &self.model.place.device);
         let rotation = [upload(&turns[0])?, upload(&turns[1])?];
         self.placed = Some(Placed { placement, rotation });
         Ok(())
@@ -120,7 +122,8 @@ impl<'a> Rank<'a> {
 
     /// Runs the head over the stream.
     pub(super) fn head(&mut self) -> Result<()> {
-        let said = self.model.head.forward(&self.model.final_norm.forward(self.x()?)?)?;
+        let Top { norm, head } = self.model.top.as_ref().ok_or_else(|| missing("a stage without a head"))?;
+        let said = head.forward(&norm.forward(self.x()?)?)?;
         self.said = Some(said.narrow(0, 0, self.rows)?);
         Ok(())
     }
@@ -129,25 +132,25 @@ impl<'a> Rank<'a> {
     pub(super) fn logits(&self, rows: &[u32]) -> Result<Tensor> {
         let (config, own) = (&self.info.config, self.said_of(rows)?);
         // All ranks exchange as many.
-        let missing = self.model.shard.tokens_each(config) - own.dim(1)?;
+        let missing = self.model.place.shard.tokens_each(config) - own.dim(1)?;
         let own = if missing > 0 { own.pad_with_zeros(1, 0, missing)? } else { own };
         Ok(Tensor::cat(&self.others.gather(&own)?, 1)?.narrow(1, 0, config.vocab)?)
     }
 
     /// What all ranks say of the best tokens of some of its rows, side by side.
     pub(super) fn best(&self, wanted: &BestOfRows) -> Result<Tensor> {
-        let first = self.model.shard.tokens(&self.info.config).start;
+        let first = self.model.place.shard.tokens(&self.info.config).start;
         let own = wanted.say(&self.said_of(&wanted.rows)?, first)?;
         Ok(Tensor::cat(&self.others.gather(&own)?, 1)?)
     }
 
     /// What the head made of some rows, rising: (rows, tokens of this rank).
     fn said_of(&self, rows: &[u32]) -> Computed<Tensor> {
-        let said = self.said.as_ref().ok_or_else(|| candle_core::Error::Msg("the head has not run".to_owned()))?;
+        let said = self.said.as_ref().ok_or_else(|| missing("the head has not run"))?;
         if rows.len() == self.rows {
             return Ok(said.clone());
         }
-        said.force_contiguous()?.index_select(&Tensor::new(rows, &self.model.device)?, 0)
+        said.force_contiguous()?.index_select(&Tensor::new(rows, &self.model.place.device)?, 0)
     }
 
     fn stream(&mut self, rows: &Tensor) -> Result<()> {
@@ -157,11 +160,11 @@ impl<'a> Rank<'a> {
     }
 
     fn x(&self) -> Computed<&Tensor> {
-        self.x.as_ref().ok_or_else(|| candle_core::Error::Msg("a pass has no rows yet".to_owned()))
+        self.x.as_ref().ok_or_else(|| missing("a pass has no rows yet"))
     }
 
     fn placed(&self) -> Computed<&Placed> {
-        self.placed.as_ref().ok_or_else(|| candle_core::Error::Msg("rows stand nowhere yet".to_owned()))
+        self.placed.as_ref().ok_or_else(|| missing("rows stand nowhere yet"))
     }
 
     /// (rows, heads, head_dim) of a linear map's result, normalised if the model does that, and rotated.
@@ -199,9 +202,7 @@ impl<'a> Rank<'a> {
     /// What attention makes of all rows: (rows, heads * head_dim).
     fn attend(&self, layer: &Layer, normed: &Tensor, index: usize) -> Result<Tensor> {
         let shape = &layer.attention;
-        let Some(queries) = &layer.input.queries else {
-            return Err(candle_core::Error::Msg("a layer without queries".to_owned()).into());
-        };
+        let queries = layer.input.queries.as_ref().ok_or_else(|| missing("a layer without queries"))?;
         let queries = self.heads(queries, normed, layer.qk_norm.as_ref().map(|norms| &norms.0))?;
         let queries = (queries * (1.0 / (shape.head_dim as f64).sqrt()))?;
         let groups = &self.placed()?.placement.groups;
@@ -231,6 +232,11 @@ impl<'a> Rank<'a> {
 
     /// The keys and values of a layer that a group's rows are in.
     fn memory(&self, group: &Group, layer: usize) -> Result<KeysAndValues> {
-        group.blocks.on_device(self.model.shard.rank, layer)?.ok_or(ModelError::CacheElsewhere)
+        group.blocks.on_device(self.model.place.rank, layer)?.ok_or(ModelError::CacheElsewhere)
     }
+}
+
+/// What is said where something is asked for that is not there.
+fn missing(what: &str) -> candle_core::Error {
+    candle_core::Error::Msg(what.to_owned())
 }

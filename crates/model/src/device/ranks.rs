@@ -1,4 +1,4 @@
-//! The ranks that share a model: a thread each, which do in their order the steps that a pass tells them all.
+//! The ranks that share a stage: a thread each, which do in their order the steps that a pass tells them all.
 //!
 //! A pass hands its steps on without waiting, and waits where it is told something: so a device has work while the host
 //! goes on. A rank that fails ends the pass for all, and the model with it: what ranks keep would no longer be parts of a
@@ -16,13 +16,14 @@ use parking_lot::{Mutex, MutexGuard};
 use super::best::BestOfRows;
 use super::collective::{Collective, Meeting, Member};
 use super::rank::Rank;
+use super::rank_place::RankPlace;
 use super::weights::DeviceModel;
 use crate::error::{ModelError, Result};
 use crate::model_info::ModelInfo;
 use crate::pass::Keys;
 use crate::placed::Placed;
 
-/// The ranks of a model.
+/// The ranks of a stage.
 pub(crate) struct Ranks {
     /// The way to each rank, held by whoever's pass it is.
     inboxes: Mutex<Vec<Sender<Step>>>,
@@ -54,20 +55,18 @@ pub(super) enum Step {
 
 /// Whether all ranks are well.
 struct Health {
-    device: &'static str,
-    ranks: usize,
+    /// Where each is.
+    places: Vec<RankPlace>,
     /// What the first to fail said.
     fault: Mutex<Option<Fault>>,
 }
 
 #[derive(Clone)]
 struct Fault {
+    /// Its number among those that share a stage.
     rank: usize,
     what: String,
 }
-
-/// What drivers call it.
-const OUT_OF_MEMORY: &str = "out of memory";
 
 /// A rank's thread.
 struct Worker {
@@ -79,19 +78,20 @@ struct Worker {
 }
 
 impl Ranks {
-    /// Starts a thread for each rank of a model, in the order of ranks.
+    /// Starts a thread for each rank of a stage, in the order of ranks.
     ///
     /// # Errors
     /// The system has no threads left.
-    pub(super) fn start(info: &Arc<ModelInfo>, device: &'static str, models: Vec<DeviceModel>) -> Result<Self> {
+    pub(super) fn start(info: &Arc<ModelInfo>, models: Vec<DeviceModel>) -> Result<Self> {
         let ranks = models.len();
-        let health = Arc::new(Health { device, ranks, fault: Mutex::default() });
+        let places = models.iter().map(|model| model.place.clone()).collect();
+        let health = Arc::new(Health { places, fault: Mutex::default() });
         let meeting = Meeting::new(ranks);
         let (mut inboxes, mut threads) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
         for model in models {
-            let others = meeting.member(model.shard.rank);
+            let others = meeting.member(model.place.shard.rank);
             let (inbox, steps) = mpsc::channel();
-            let name = format!("rank-{}", model.shard.rank);
+            let name = format!("rank-{}", model.place.rank);
             let worker = Worker { info: info.clone(), model, others, health: health.clone(), inbox: steps };
             threads.push(thread::Builder::new().name(name).spawn(|| worker.run()).map_err(ModelError::Thread)?);
             inboxes.push(inbox);
@@ -107,11 +107,7 @@ impl Ranks {
     /// What a rank failed of, if one did.
     fn check(&self) -> Result<()> {
         let Some(Fault { rank, what }) = self.health.fault.lock().clone() else { return Ok(()) };
-        let Health { device, ranks, .. } = *self.health;
-        match what.contains(OUT_OF_MEMORY) {
-            true => Err(ModelError::DeviceMemory { rank, ranks, device, fault: what }),
-            false => Err(ModelError::RankFailed { rank, ranks, device, fault: what }),
-        }
+        Err(self.health.places[rank].failed(what))
     }
 }
 
@@ -200,7 +196,7 @@ impl Health {
     fn record(&self, rank: usize, what: String) {
         let mut fault = self.fault.lock();
         if fault.is_none() {
-            tracing::error!(rank, "a rank failed: {what}");
+            tracing::error!(rank = self.places[rank].rank, "a rank failed: {what}");
             *fault = Some(Fault { rank, what });
         }
     }
@@ -243,7 +239,7 @@ impl Worker {
         let took = catch_unwind(AssertUnwindSafe(work));
         let fault = took.map_or_else(|panic| Some(message(&*panic)), |took| took.err().map(|fault| fault.to_string()));
         if let Some(fault) = &fault {
-            self.health.record(self.model.shard.rank, fault.clone());
+            self.health.record(self.model.place.shard.rank, fault.clone());
             self.others.give_up();
         }
         fault.is_none()

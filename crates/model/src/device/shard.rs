@@ -131,7 +131,8 @@ mod tests {
         let refusal = |ranks| Shard::all(&config(6, 2), ranks).unwrap_err().to_string();
         assert_eq!(
             refusal(4),
-            "6 heads with 2 of keys and values cannot be shared by 4 ranks; [1, 2, 6] ranks can share them"
+            "6 heads with 2 of keys and values cannot be shared by 4 ranks; [1, 2, 6] ranks can share them, and \
+             --pipeline-parallel splits layers instead"
         );
         assert!(refusal(3).contains("by 3 ranks") && refusal(0).contains("by 0 ranks"));
     }

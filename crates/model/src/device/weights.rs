@@ -1,19 +1,24 @@
 //! The weights that a rank has on its device.
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 
 use super::linear::{Map, NormLayer};
-use super::shard::Shard;
+use super::rank_place::RankPlace;
 use crate::attention::AttentionShape;
 
 /// The weights of a rank.
 pub(super) struct DeviceModel {
-    pub(super) device: Device,
-    pub(super) shard: Shard,
-    /// (tokens of this rank, hidden)
-    pub(super) embedding: Tensor,
+    pub(super) place: RankPlace,
+    /// (tokens of this rank, hidden), if its stage is the first.
+    pub(super) embedding: Option<Tensor>,
     pub(super) layers: Vec<Layer>,
-    pub(super) final_norm: NormLayer,
+    /// If its stage is the last.
+    pub(super) top: Option<Top>,
+}
+
+/// What comes after the last layer.
+pub(super) struct Top {
+    pub(super) norm: NormLayer,
     pub(super) head: Map,
 }
 
@@ -49,7 +54,8 @@ pub(super) enum Mlp {
 impl DeviceModel {
     /// Multiply-adds of one row with its weights.
     pub(super) fn multiply_adds(&self) -> usize {
-        self.layers.iter().flat_map(Layer::maps).chain([&self.head]).map(Map::multiply_adds).sum()
+        let head = self.top.iter().map(|top| &top.head);
+        self.layers.iter().flat_map(Layer::maps).chain(head).map(Map::multiply_adds).sum()
     }
 }
 

@@ -8,10 +8,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::block::{BLOCK, BlockId, BlockRow};
 use super::cache_shape::CacheShape;
-use super::device_place::DevicePlace;
+use super::device_place::{DevicePart, DevicePlace};
 use super::fault::PoolFault;
 
-/// The keys and values that ranks keep, each on its device those of its own heads.
+/// The keys and values that ranks keep, each on its device those of its own layers and heads.
 pub(super) struct DeviceMemory(Vec<RankMemory>);
 
 /// For each layer the slots of all blocks, side by side: a block's number and a row in it say which. Tensors are written in
@@ -53,18 +53,17 @@ impl BlockRow {
 
 impl DeviceMemory {
     pub(super) fn new(shape: CacheShape, place: &DevicePlace, blocks: usize) -> Self {
-        let DevicePlace { devices, dtype, moves_later } = place;
-        let slots = [blocks * BLOCK, shape.kv_heads / devices.len().max(1), shape.head_dim];
-        let memory = |device: &Device| RankMemory {
-            device: device.clone(),
+        let DevicePlace { parts, dtype, moves_later } = place;
+        let memory = |part: &DevicePart| RankMemory {
+            device: part.device.clone(),
             dtype: *dtype,
-            slots,
-            layers: shape.layers,
+            slots: [blocks * BLOCK, part.kv_heads, shape.head_dim],
+            layers: part.layers,
             made: Mutex::default(),
             addresses: OnceLock::new(),
             moves: moves_later.then(Mutex::default),
         };
-        Self(devices.iter().map(memory).collect())
+        Self(parts.iter().map(memory).collect())
     }
 
     /// That of a rank.

@@ -149,7 +149,7 @@ impl Pass for PackedPass<'_> {
 impl PackedPass<'_> {
     /// A pass of `decoder` in the buffers of `work`, as soon as its team is free.
     pub(crate) fn new<'a>(info: &'a ModelInfo, model: &'a Packed, work: &'a mut Workspace) -> PackedPass<'a> {
-        let Workspace { team, kernels, buffers, results, waited } = work;
+        let Workspace { team, kernels, buffers, results, waited, .. } = work;
         PackedPass { info, model, team: team.turn(waited), kernels, buffers, results }
     }
 

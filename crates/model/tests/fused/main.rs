@@ -10,6 +10,8 @@ mod golden;
 mod prefixes;
 #[path = "../bits/rows.rs"]
 mod rows;
+#[path = "../pipeline/stages.rs"]
+mod stages;
 
 use espalier_model::{Arithmetic, DeviceKind, LoadOptions, Workspace};
 

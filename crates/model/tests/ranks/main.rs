@@ -5,7 +5,7 @@
 mod rows;
 mod sharing;
 
-use espalier_model::{DeviceKind, LoadOptions, Workspace};
+use espalier_model::{DeviceKind, LoadOptions, Parallel, Workspace};
 
 /// How models are loaded.
 fn options() -> LoadOptions {
@@ -14,7 +14,11 @@ fn options() -> LoadOptions {
 
 /// By so many ranks.
 fn shared_by(ranks: &str) -> LoadOptions {
-    LoadOptions { device: DeviceKind::Candle, ranks: ranks.parse().unwrap(), ..LoadOptions::default() }
+    LoadOptions {
+        device: DeviceKind::Candle,
+        parallel: Parallel::tensor(ranks.parse().unwrap()),
+        ..LoadOptions::default()
+    }
 }
 
 /// Threads and instruction sets make no difference to it.

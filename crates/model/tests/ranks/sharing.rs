@@ -84,7 +84,8 @@ fn heads_that_do_not_divide_and_ranks_of_the_processor_are_refused() {
     let refusal = |options: &LoadOptions| Decoder::load(&checkpoint, options).err().unwrap().to_string();
     assert_eq!(
         refusal(&shared_by("3")),
-        "4 heads with 2 of keys and values cannot be shared by 3 ranks; [1, 2, 4] ranks can share them"
+        "4 heads with 2 of keys and values cannot be shared by 3 ranks; [1, 2, 4] ranks can share them, and \
+         --pipeline-parallel splits layers instead"
     );
     assert_eq!(
         refusal(&LoadOptions { device: DeviceKind::Cpu, ..shared_by("2") }),

@@ -100,6 +100,9 @@ left out, so that the program's default holds.
 {{- if gt (int .spec.tensorParallel) 1 }}
 {{- include "espalier.env" (list "ESPALIER_VERIFIER_TENSOR_PARALLEL" .spec.tensorParallel) }}
 {{- end }}
+{{- if gt (int .spec.pipelineParallel) 1 }}
+{{- include "espalier.env" (list "ESPALIER_VERIFIER_PIPELINE_PARALLEL" .spec.pipelineParallel) }}
+{{- end }}
 {{- include "espalier.env" (list "ESPALIER_VERIFIER_QUANTIZE" .spec.quantize) }}
 {{- include "espalier.env" (list "ESPALIER_VERIFIER_TREE_NODES_MAX" .spec.treeNodesMax) }}
 {{- end -}}

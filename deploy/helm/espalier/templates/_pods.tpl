@@ -20,12 +20,13 @@ grpc: {port: {{ int .workload.port }}}
 {{ toYaml $probe }}
 {{- end -}}
 
-{{/* Resources, with as many GPUs as the model is shared among. */}}
+{{/* Resources, with as many GPUs as the model is spread over. */}}
 {{- define "espalier.resources" -}}
 {{- $resources := deepCopy (.spec.resources | default dict) -}}
 {{- if .cuda -}}
 {{- $limits := $resources.limits | default dict -}}
-{{- $gpus := .spec.gpus | default .spec.tensorParallel | default 1 | int -}}
+{{- $ranks := mul (.spec.tensorParallel | default 1) (.spec.pipelineParallel | default 1) -}}
+{{- $gpus := .spec.gpus | default $ranks | int -}}
 {{- $_ := set $limits (.spec.gpuResource | default "nvidia.com/gpu") $gpus -}}
 {{- $_ := set $resources "limits" $limits -}}
 {{- end -}}

@@ -105,11 +105,14 @@
 {{- end -}}
 {{- $spec := $workload.spec -}}
 {{- if eq $workload.role "verifier" -}}
-{{- if and (gt (int $spec.tensorParallel) 1) (eq $spec.device "cpu") -}}
-{{- include "espalier.fault" (list $context (printf "%s.tensorParallel: device is cpu, which nothing is shared among" $key)) -}}
+{{- range $way := list "tensorParallel" "pipelineParallel" -}}
+{{- if and (gt (int (index $spec $way)) 1) (eq $spec.device "cpu") -}}
+{{- include "espalier.fault" (list $context (printf "%s.%s: device is cpu, which nothing is shared among" $key $way)) -}}
 {{- end -}}
-{{- if and $spec.gpus (lt (int $spec.gpus) (int $spec.tensorParallel)) -}}
-{{- include "espalier.fault" (list $context (printf "%s.gpus: %d are too few for tensorParallel %d" $key (int $spec.gpus) (int $spec.tensorParallel))) -}}
+{{- end -}}
+{{- $ranks := mul $spec.tensorParallel $spec.pipelineParallel -}}
+{{- if and $spec.gpus (lt (int $spec.gpus) (int $ranks)) -}}
+{{- include "espalier.fault" (list $context (printf "%s.gpus: %d are too few for tensorParallel times pipelineParallel, which is %d" $key (int $spec.gpus) (int $ranks))) -}}
 {{- end -}}
 {{- if and $spec.quantize (not (has ($spec.compute | default "int8") (list "int8" "stored"))) -}}
 {{- include "espalier.fault" (list $context (printf "%s.quantize: its weights are multiplied in int8, and compute is %s" $key $spec.compute)) -}}

@@ -45,10 +45,6 @@ struct Noted {
 struct Line([u8; ALIGNED]);
 
 impl Machine for Emulated {
-    fn kind(&self) -> &'static str {
-        "emulated"
-    }
-
     fn begin(&mut self) -> Result<()> {
         Ok(())
     }

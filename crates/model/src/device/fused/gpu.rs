@@ -92,10 +92,6 @@ impl Gpu {
 }
 
 impl Machine for Gpu {
-    fn kind(&self) -> &'static str {
-        "cuda"
-    }
-
     fn begin(&mut self) -> Result<()> {
         self.context.bind_to_thread().map_err(Error::wrap)
     }

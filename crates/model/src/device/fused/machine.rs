@@ -26,9 +26,6 @@ pub(super) struct Launch<'a> {
 
 /// What runs kernels, one after the other in the order in which it was asked to.
 pub(super) trait Machine: Send {
-    /// What it is called.
-    fn kind(&self) -> &'static str;
-
     /// Makes the present thread the one that asks it for something.
     fn begin(&mut self) -> Result<()>;
 

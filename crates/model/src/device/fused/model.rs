@@ -12,12 +12,10 @@ use super::run::Run;
 use super::sheet::Sheet;
 use super::weights::Weights;
 use super::work::{GRAPH_ROWS_MAX, Stream, Work};
-use crate::error::{ModelError, Result};
+use crate::device::rank_place::RankPlace;
+use crate::error::Result;
 use crate::model_info::ModelInfo;
-use crate::raw_parts::RawParts;
-
-/// What drivers call it.
-const OUT_OF_MEMORY: &str = "out of memory";
+use crate::raw_parts::RawStage;
 
 /// Most graphs that are kept; beyond that all are forgotten.
 const GRAPHS_MAX: usize = 256;
@@ -25,6 +23,7 @@ const GRAPHS_MAX: usize = 256;
 /// A model on a machine that runs kernels.
 pub(in crate::device) struct FusedModel {
     pub(super) info: Arc<ModelInfo>,
+    pub(super) place: RankPlace,
     pub(super) machine: Box<dyn Machine>,
     weights: Weights,
     pub(super) buffers: Buffers,
@@ -71,15 +70,16 @@ impl FusedModel {
     /// What is wrong with the model, or with the device.
     pub(in crate::device) fn load(
         info: &Arc<ModelInfo>,
-        raw: &RawParts,
-        device: &Device,
+        raw: &RawStage<'_>,
+        place: &RankPlace,
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        let mut machine = machine(device)?;
+        let mut machine = machine(&place.device)?;
         let config = &info.config;
         let weights = Weights::load(&mut *machine, config, raw, progress)?;
         let buffers = Buffers::none(&*machine, config)?;
-        Ok(Self { info: info.clone(), machine, weights, buffers, graphs: HashMap::new(), last: None, fault: None })
+        let (info, place) = (info.clone(), place.clone());
+        Ok(Self { info, place, machine, weights, buffers, graphs: HashMap::new(), last: None, fault: None })
     }
 
     /// Multiply-adds of one row.
@@ -92,7 +92,6 @@ impl FusedModel {
     pub(in crate::device) fn repeat(&mut self, times: usize) -> Result<Option<Duration>> {
         let Some(graph) = self.last else { return Ok(None) };
         self.attempt(|model| {
-            model.machine.begin()?;
             model.machine.finish()?;
             let begun = Instant::now();
             (0..times).try_for_each(|_| model.machine.replay(graph))?;
@@ -118,26 +117,22 @@ impl FusedModel {
 
     /// Does something with the machine. What fails for anything but memory ends the model: nobody knows what is done then.
     fn attempt<T>(&mut self, work: impl FnOnce(&mut Self) -> Computed<T>) -> Result<T> {
-        let (rank, ranks, device) = (0, 1, self.machine.kind());
-        let fault = match self.fault.clone() {
-            Some(fault) => fault,
-            None => match work(self) {
-                Ok(done) => return Ok(done),
-                Err(fault) => fault.to_string(),
-            },
-        };
-        if fault.contains(OUT_OF_MEMORY) {
-            return Err(ModelError::DeviceMemory { rank, ranks, device, fault });
+        if let Some(fault) = self.fault.clone() {
+            return Err(self.place.failed(fault));
         }
-        if self.fault.is_none() {
-            tracing::error!("{device} failed: {fault}");
-            self.fault = Some(fault.clone());
-        }
-        Err(ModelError::RankFailed { rank, ranks, device, fault })
+        // The thread may have had to do with the machine of another stage.
+        let done = self.machine.begin().and_then(|()| work(self));
+        done.map_err(|fault| {
+            let failed = self.place.failed(fault.to_string());
+            if failed.is_fatal() {
+                tracing::error!("{failed}");
+                self.fault = Some(fault.to_string());
+            }
+            failed
+        })
     }
 
     fn do_work(&mut self, key: Key, sheet: &Sheet) -> Computed<Stream> {
-        self.machine.begin()?;
         self.make_room(&key, sheet)?;
         self.last = None;
         self.machine.upload(self.buffers.fixed(0), &self.buffers.bytes_of(sheet))?;

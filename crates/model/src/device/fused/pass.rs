@@ -1,7 +1,6 @@
 //! A pass, as the list of work that its steps come to. Nothing is done before something is to be told.
 
 use std::mem::take;
-use std::time::Instant;
 
 use parking_lot::MutexGuard;
 
@@ -14,7 +13,6 @@ use crate::error::{ModelError, Result};
 use crate::kv_cache::{BlockTable, Move};
 use crate::pass::{Answer, Keys, Pass, Results};
 use crate::placed::Placed;
-use crate::workspace::Workspace;
 
 /// A pass at work.
 pub(in crate::device) struct FusedPass<'a> {
@@ -32,14 +30,11 @@ pub(in crate::device) struct FusedPass<'a> {
 }
 
 impl<'a> FusedPass<'a> {
-    /// A pass, once no other is at work.
-    pub(in crate::device) fn new(model: impl FnOnce() -> MutexGuard<'a, FusedModel>, work: &'a mut Workspace) -> Self {
-        let asked = Instant::now();
-        let model = model();
-        work.waited = asked.elapsed();
+    /// A pass of a model that no other pass has.
+    pub(in crate::device) fn new(model: MutexGuard<'a, FusedModel>, results: &'a mut Results) -> Self {
         Self {
             model,
-            results: &mut work.results,
+            results,
             states: Vec::new(),
             work: Vec::new(),
             sheet: Sheet::default(),
@@ -52,9 +47,9 @@ impl<'a> FusedPass<'a> {
     /// Sequences of one memory, whose rows are moved first where that is yet to be done.
     fn rows<'p>(&mut self, placed: &'p [Placed]) -> Result<Rows<'p>> {
         let Some(Placed { blocks, .. }) = placed.first() else { return Ok(Rows { placed, memory_at: 0 }) };
-        let memory = blocks.addresses(0, |tensor| self.model.machine.address(tensor))?;
+        let memory = blocks.addresses(self.model.place.rank, |tensor| self.model.machine.address(tensor))?;
         let memory_at = self.sheet.list_addresses(memory.ok_or(ModelError::CacheElsewhere)?);
-        let moves = blocks.take_moves(0);
+        let moves = blocks.take_moves(self.model.place.rank);
         if !moves.is_empty() {
             let (at, count) = self.sheet.moves(memory_at, &moves);
             self.work.push(Work::Move { count, at });
@@ -115,7 +110,7 @@ impl Drop for FusedPass<'_> {
     fn drop(&mut self) {
         // The next pass does what this one could not.
         for (blocks, moves) in self.moves.drain(..).rev() {
-            blocks.put_back(0, moves);
+            blocks.put_back(self.model.place.rank, moves);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::buffers::Buffers;
 use super::machine::{Launch, Machine};
 use super::partition::PROCESSORS;
 use super::sheet::ROW;
-use super::weights::{Layer, Map, NormWeights, Projection, STEP, Weights, address};
+use super::weights::{Layer, Map, NormWeights, Projection, STEP, Top, Weights, address};
 use super::work::{ROWS_AT_ONCE, Stream, Work, row_tiles};
 use crate::config::{Activation, NormKind};
 use crate::model_info::ModelInfo;
@@ -124,7 +124,7 @@ impl Run<'_> {
         self.stream.rows = rows;
         let arguments = Embed {
             tokens: self.buffers.fixed(at),
-            embedding: self.weights.embedding.address,
+            embedding: address(self.weights.embedding.as_ref()),
             x: self.x(0),
             width: self.info.config.hidden as i32,
             filler: 0,
@@ -330,11 +330,14 @@ impl Run<'_> {
     }
 
     fn head(&mut self, block: Block) -> Result<()> {
-        let (weights, vocab) = (self.weights, self.info.config.vocab);
-        self.add_norm(Some(&weights.final_norm), block)?;
+        let Some(Top { norm, head }) = &self.weights.top else {
+            return Err(Error::Msg("a stage without a head".to_owned()));
+        };
+        let vocab = self.info.config.vocab;
+        self.add_norm(Some(norm), block)?;
         let logits = self.buffers.logits.address + (block.first * vocab) as u64 * WORD;
-        self.product(&weights.head, self.buffers.normed.address, Outcome::Sums(logits), block)?;
-        let Some(bias) = &weights.head.bias else { return Ok(()) };
+        self.product(head, self.buffers.normed.address, Outcome::Sums(logits), block)?;
+        let Some(bias) = &head.bias else { return Ok(()) };
         let arguments = AddBias { rows: logits, bias: bias.address, width: vocab as i32, filler: 0 };
         self.launch("add_bias", Shape([block.rows, 1, 1], 256, 0), &arguments)
     }

@@ -13,7 +13,7 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::raw_matrix::RawMatrix;
 use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawNorm};
-use crate::raw_parts::RawParts;
+use crate::raw_parts::{RawStage, RawTop};
 use crate::rope::RotaryTable;
 
 /// Numbers of each row that a step of a product takes.
@@ -22,15 +22,21 @@ pub(super) const STEP: usize = 32;
 /// Outputs of a tile, which a warp has.
 const TILE: usize = 32;
 
-/// All weights of a model.
+/// All weights of a stage.
 pub(super) struct Weights {
-    /// (vocab, hidden)
-    pub(super) embedding: Memory,
+    /// (vocab, hidden), if the stage is the first.
+    pub(super) embedding: Option<Memory>,
     pub(super) layers: Vec<Layer>,
-    pub(super) final_norm: NormWeights,
-    pub(super) head: Map,
+    /// If the stage is the last.
+    pub(super) top: Option<Top>,
     /// (positions, rotary_dim / 2, 2): cosine and sine.
     pub(super) rotations: Memory,
+}
+
+/// What comes after the last layer.
+pub(super) struct Top {
+    pub(super) norm: NormWeights,
+    pub(super) head: Map,
 }
 
 /// One block.
@@ -102,12 +108,10 @@ impl Weights {
     pub(super) fn load(
         machine: &mut dyn Machine,
         config: &ModelConfig,
-        raw: &RawParts,
+        raw: &RawStage<'_>,
         mut progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let mut loader = Loader { machine, config };
-        let embedding = raw.embedding()?;
-        let head = raw.head()?.unwrap_or_else(|| RawLinear { weight: embedding.clone(), bias: None });
         let layers = (0..raw.layers()).map(|i| {
             let layer = loader.layer(&raw.layer(i)?, i)?;
             progress(i + 1, raw.layers());
@@ -116,10 +120,8 @@ impl Weights {
         let layers = layers.collect::<Result<_>>()?;
         Ok(Self {
             layers,
-            embedding: loader.rows(&embedding)?,
-            final_norm: loader.norm(&raw.final_norm()?)?,
-            // Decisions are made of whole sums.
-            head: loader.map(&[&head], 1)?,
+            embedding: raw.embedding()?.map(|embedding| loader.rows(&embedding)).transpose()?,
+            top: raw.top()?.map(|top| loader.top(&top)).transpose()?,
             rotations: loader.rotations(&RotaryTable::new(config))?,
         })
     }
@@ -139,7 +141,8 @@ impl Weights {
         let of_layer = |layer: &Layer| -> usize {
             [&layer.input.map, &layer.output, &layer.up, &layer.down].map(|map| map.multiply_adds).iter().sum()
         };
-        self.layers.iter().map(of_layer).sum::<usize>() + self.head.multiply_adds
+        let of_head = self.top.as_ref().map_or(0, |top| top.head.multiply_adds);
+        self.layers.iter().map(of_layer).sum::<usize>() + of_head
     }
 }
 
@@ -156,6 +159,11 @@ pub(super) fn address(memory: Option<&Memory>) -> u64 {
 }
 
 impl Loader<'_> {
+    fn top(&mut self, raw: &RawTop) -> Result<Top> {
+        // Decisions are made of whole sums.
+        Ok(Top { norm: self.norm(&raw.norm)?, head: self.map(&[&raw.head], 1)? })
+    }
+
     fn layer(&mut self, raw: &RawLayer, layer: usize) -> Result<Layer> {
         let input = Projection { norm: self.norm(&raw.input_norm)?, map: self.map(&[&raw.q, &raw.k, &raw.v], SPLITS_MAX)? };
         let states = match &raw.states {
