@@ -151,7 +151,7 @@ mod tests {
             rule.decide_among(&[nothing.clone(), nothing.clone()], 12, 0),
             Err(LogitsError::NothingPossible { vocab: 12 })
         );
-        assert_eq!(rule.decide_among(&[nothing.clone()], 0, 0), Err(LogitsError::Empty));
+        assert_eq!(rule.decide_among(&[], 0, 0), Err(LogitsError::Empty));
         assert_eq!(rule.decide_among(&[nothing, part(None)], 12, 0), Ok(Some(4)));
     }
 
