@@ -67,8 +67,8 @@ impl Output<'_> {
         }
     }
 
-    /// The best token of the same row, under noise where that was asked for, or why there is none, if it was told in place of
-    /// its logits.
+    /// The best token of the same row, under noise where that was asked for, or why there is none, if it was told in place
+    /// of its logits.
     pub fn decision(&self, segment: usize, row: usize) -> Option<std::result::Result<Token, LogitsError>> {
         let told = self.best[self.starts[segment].logits + row].as_ref()?;
         Some(told.as_ref().map_err(|fault| *fault).map(|told| match told {

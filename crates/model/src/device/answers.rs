@@ -57,7 +57,8 @@ impl Answers {
         }
     }
 
-    /// Puts what so many ranks said of the best tokens among the results; the rows of which that does not tell the winner.
+    /// Puts what so many ranks said of the best tokens among the results. Returns the rows of which that does not tell the
+    /// winner.
     pub(super) fn put_best(&self, said: &[f32], ranks: usize, results: &mut Results) -> Vec<Near> {
         let mut near = Vec::new();
         for (index, told) in self.best.heard(said, ranks).into_iter().enumerate() {

@@ -31,8 +31,8 @@ pub(super) struct BestOfRows {
 }
 
 impl BestOfRows {
-    /// What a rank says of its part of the vocabulary where no row is under noise, given its rows' `logits` (rows, tokens of the part), of which `first`
-    /// is the first token: (rows, 3 + 2 count) numbers.
+    /// What a rank says of its part of the vocabulary where no row is under noise, given its rows' `logits` (rows, tokens of
+    /// the part), of which `first` is the first token: (rows, 3 + 2 count) numbers.
     pub(super) fn say(&self, logits: &Tensor, first: usize) -> Result<Tensor> {
         let (rows, own) = logits.dims2()?;
         let device = logits.device();

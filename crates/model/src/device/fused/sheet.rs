@@ -42,7 +42,8 @@ impl Sheet {
         at
     }
 
-    /// Writes which rows are wanted, and what is wanted of them, filled up to `rows`: `Wanted` in `kernels/decide.h`. Where.
+    /// Writes which rows are wanted, and what is wanted of them, filled up to `rows`; where that is. It is `Wanted` in
+    /// `kernels/decide.h`.
     pub(super) fn wanted(&mut self, wanted: &BestOfRows, rows: usize) -> usize {
         let each = wanted.rows.iter().zip(&wanted.vocabs).zip(&wanted.noises).flat_map(|((row, vocab), noise)| {
             let key = noise.map_or(0, |noise| noise.rule.key(noise.position));

@@ -16,7 +16,8 @@ struct Decide {
     // (rows, vocabulary)
     const float* logits;
     // For each wanted row: the first faulty token, the sums of weights and of weights times scores relative to the best, and
-    // `count` times a logit and its token. Under noise the sums are the greatest logit and 0, and tokens come by noisy score.
+    // `count` times a logit and its token. Under noise the greatest logit and 0 stand for the sums, and the order of tokens
+    // is that of their scores.
     float* said;
     const Wanted* wanted;
     int vocabulary, count;
@@ -103,7 +104,8 @@ struct Rule {
 // The best of all threads' candidates, which all are told. `found` has one for each warp.
 DEVICE Candidate best_of_block(Candidate best, Candidate* found) {
     for (int offset = WARP / 2; offset > 0; offset /= 2) {
-        const Candidate other = {__shfl_xor_sync(ALL_LANES, best.score, offset), __shfl_xor_sync(ALL_LANES, best.token, offset)};
+        const float score = __shfl_xor_sync(ALL_LANES, best.score, offset);
+        const Candidate other = {score, __shfl_xor_sync(ALL_LANES, best.token, offset)};
         if (is_better(other, best)) best = other;
     }
     __syncthreads();
