@@ -226,6 +226,7 @@ impl Deepening<'_> {
             states.extend_from_slice(state);
         }
         self.pass.load(&states)?;
-        self.pass.answer(&asking.iter().map(|row| Answer { place: row.answer, best: None }).collect::<Vec<_>>())
+        self.pass
+            .answer(&asking.iter().map(|row| Answer { place: row.answer, best: None, noise: None }).collect::<Vec<_>>())
     }
 }

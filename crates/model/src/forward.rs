@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use espalier_speculation::{Best, LogitsError};
+use espalier_speculation::{Best, LogitsError, Token};
 
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::error::{ModelError, Result};
-use crate::pass::{Answer, Keys, Pass, Results};
+use crate::pass::{Answer, Keys, NoiseAt, Pass, Results, Told};
 use crate::placed::Placed;
 use crate::rows::{Asked, BestOf, ROWS_MAX, Segment};
 use crate::workspace::Workspace;
@@ -31,7 +31,7 @@ pub struct Output<'w> {
     /// Of each segment.
     starts: Vec<Start>,
     logits: &'w [f32],
-    best: &'w [Option<std::result::Result<Best, LogitsError>>],
+    best: &'w [Option<std::result::Result<Told, LogitsError>>],
     taps: &'w [Vec<f32>],
     waited: Duration,
 }
@@ -51,7 +51,8 @@ impl Output<'_> {
         self.waited
     }
 
-    /// Logits (vocab) of the `row`-th row of `segment` that wanted some. They mean nothing where [`Self::best`] is told.
+    /// Logits (vocab) of the `row`-th row of `segment` that wanted some. They mean nothing where [`Self::best`] or
+    /// [`Self::decision`] is told.
     pub fn logits(&self, segment: usize, row: usize) -> &[f32] {
         &self.logits[(self.starts[segment].logits + row) * self.vocab..][..self.vocab]
     }
@@ -59,8 +60,21 @@ impl Output<'_> {
     /// The best tokens of the same row, or why there are none, if they were told in place of its logits: see
     /// [`Asked::best`].
     pub fn best(&self, segment: usize, row: usize) -> Option<std::result::Result<&Best, LogitsError>> {
-        let best = self.best[self.starts[segment].logits + row].as_ref()?;
-        Some(best.as_ref().map_err(|fault| *fault))
+        match self.best[self.starts[segment].logits + row].as_ref()? {
+            Ok(Told::Best(best)) => Some(Ok(best)),
+            Ok(Told::Winner(_)) => None,
+            Err(fault) => Some(Err(*fault)),
+        }
+    }
+
+    /// The best token of the same row, under noise where that was asked for, or why there is none, if it was told in place
+    /// of its logits.
+    pub fn decision(&self, segment: usize, row: usize) -> Option<std::result::Result<Token, LogitsError>> {
+        let told = self.best[self.starts[segment].logits + row].as_ref()?;
+        Some(told.as_ref().map_err(|fault| *fault).map(|told| match told {
+            Told::Best(best) => best.arg_max(),
+            Told::Winner(token) => *token,
+        }))
     }
 
     /// The residual stream (hidden) of `row` of `segment` after the layer that `tap` names: an index into
@@ -106,7 +120,7 @@ impl Decoder {
         if answers > 0 {
             let wanting = if silent { wanting(&mut *pass, segments, &placed)? } else { placed };
             (whole..layers).try_for_each(|index| pass.layer(index, &wanting))?;
-            pass.answer(&all_answers(segments, asked.best))?;
+            pass.answer(&all_answers(&wanting, asked.best))?;
         }
         pass.finish()?;
         for Segment { cache, rows, .. } in segments {
@@ -162,10 +176,17 @@ fn wanting(pass: &mut dyn Pass, segments: &[Segment<'_>], placed: &[Placed]) -> 
 }
 
 /// What is wanted of each row that wants something.
-fn all_answers(segments: &[Segment<'_>], best: &[Option<BestOf>]) -> Vec<Answer> {
-    let of_segments = segments.iter().zip(best.iter().copied().chain(std::iter::repeat(None)));
-    let of_rows = of_segments.flat_map(|(segment, best)| std::iter::repeat_n(best, segment.wanted()));
-    of_rows.enumerate().map(|(place, best)| Answer { place, best }).collect()
+fn all_answers(wanting: &[Placed], best: &[Option<BestOf>]) -> Vec<Answer> {
+    let of_segments = wanting.iter().zip(best.iter().copied().chain(std::iter::repeat(None)));
+    let of_rows = of_segments.flat_map(|(placed, best)| placed.positions().map(move |position| (position, best)));
+    let of_rows = of_rows.enumerate();
+    of_rows
+        .map(|(place, (position, best))| {
+            // A row decides the token after its own.
+            let at = |rule| NoiseAt { rule, position: position as u64 + 1 };
+            Answer { place, best, noise: best.and_then(|best| best.noise).map(at) }
+        })
+        .collect()
 }
 
 /// Where each segment's rows begin among those that want logits and among all.

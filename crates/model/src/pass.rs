@@ -1,6 +1,6 @@
 //! A forward pass: what is done with the residual stream of its rows, wherever that is computed.
 
-use espalier_speculation::{Best, LogitsError};
+use espalier_speculation::{Best, GumbelMax, LogitsError, Token};
 
 use crate::error::Result;
 use crate::placed::Placed;
@@ -52,6 +52,15 @@ pub(crate) struct Answer {
     pub(crate) place: usize,
     /// The best tokens, if these are enough, else all logits.
     pub(crate) best: Option<BestOf>,
+    /// The noise under which the best is wanted.
+    pub(crate) noise: Option<NoiseAt>,
+}
+
+/// The noise of a position.
+#[derive(Clone, Copy)]
+pub(crate) struct NoiseAt {
+    pub(crate) rule: GumbelMax,
+    pub(crate) position: u64,
 }
 
 /// Whose keys and values.
@@ -63,13 +72,22 @@ pub(crate) enum Keys {
     OfStates,
 }
 
+/// What is told in place of a row's logits.
+#[derive(Clone)]
+pub(crate) enum Told {
+    /// The greatest of them.
+    Best(Best),
+    /// The best token under noise.
+    Winner(Token),
+}
+
 /// What a pass leaves behind.
 #[derive(Default)]
 pub(crate) struct Results {
     /// (rows that want some, vocab); those of which the best were told alone mean nothing.
     pub(crate) logits: Vec<f32>,
     /// Of each row that wants logits, its best, if they were told alone.
-    pub(crate) best: Vec<Option<std::result::Result<Best, LogitsError>>>,
+    pub(crate) best: Vec<Option<std::result::Result<Told, LogitsError>>>,
     /// Of each tap (rows, hidden); there may be more than the last pass had.
     pub(crate) taps: Vec<Vec<f32>>,
 }

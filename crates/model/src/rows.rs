@@ -1,5 +1,7 @@
 //! What a forward pass is asked to run.
 
+use espalier_speculation::GumbelMax;
+
 use crate::kv_cache::KvCache;
 
 /// Most rows of one forward pass over all segments.
@@ -61,12 +63,15 @@ impl Segment<'_> {
 }
 
 /// Of a row's logits the best are enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestOf {
-    /// So many of them, at least one.
+    /// So many of them, at least one; under noise the best alone is told.
     pub count: usize,
     /// Among the first tokens, so many of the vocabulary.
     pub vocab: usize,
+    /// The rule by which one is the best of a row, at the position after the row's own; without it that is the greatest
+    /// logit. Only our kernels for GPUs follow it: other devices tell all logits then.
+    pub noise: Option<GumbelMax>,
 }
 
 /// How deep to run, and what to hand out.

@@ -67,6 +67,12 @@ impl Gumbel {
         Self { key: SplitMix64::mix(seed ^ position.wrapping_mul(SplitMix64::GOLDEN)) }
     }
 
+    /// What the bits of all tokens are made of: those of `token` are `mix(key + (token + 1) GOLDEN)`, in the terms of
+    /// [`SplitMix64`]; their 52 upper ones name the middle of a cell of (0, 1), of which `-ln(-ln u)` is the noise.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
     /// The noise of `token`: finite, between about -3.6 and 36.8.
     pub fn at(&self, token: Token) -> f64 {
         standard_gumbel(self.bits(token))

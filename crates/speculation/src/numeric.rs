@@ -75,7 +75,7 @@ const TEMPERATURE_FLOOR: f64 = 1e-30;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
     peak: f64,
-    inverse_temperature: f64,
+    pub(crate) inverse_temperature: f64,
 }
 
 impl Scale {

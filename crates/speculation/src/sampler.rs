@@ -2,7 +2,7 @@
 
 use crate::numeric::LogitsError;
 use crate::shaping::History;
-use crate::{Candidates, Distribution, Restriction, Sampling, Side, Token, Uniforms};
+use crate::{Candidates, Distribution, GumbelMax, Restriction, Sampling, Side, Token, Uniforms};
 
 /// How the tokens of one sequence are chosen, its text so far included.
 ///
@@ -80,6 +80,12 @@ impl Sampler {
         self.sampling.is_greedy() && self.sampling.shaping().is_none() && self.restriction.is_none()
     }
 
+    /// The rule of decisions where they depend on logits, seed and position alone, and contenders tell them.
+    pub fn gumbel_max(&self) -> Option<GumbelMax> {
+        let is_plain = self.sampling.shaping().is_none() && self.restriction.is_none();
+        if is_plain { self.sampling.gumbel_max() } else { None }
+    }
+
     /// The drafter's `k` best guesses at what the target will [`decide`](Self::decide) after `path`, given the draft's
     /// `logits` there, which are shaped as the target's are.
     ///
@@ -151,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Gumbel, Penalties, Shaping, Tree, Walk, accept};
+    use crate::{Acceptance, Gumbel, Penalties, Shaping, Tree, Walk, accept};
 
     const VOCAB: Token = 12;
 
@@ -205,6 +211,21 @@ mod tests {
         assert!(needs(Sampling::greedy()));
         assert!(!needs(Sampling::greedy().with_shaping(shaping)));
         assert!(!needs(Sampling::new(0.5, 0, 1.0, 7).unwrap()));
+    }
+
+    #[test]
+    fn contenders_are_enough_where_all_tokens_may_be_drawn_and_nothing_is_shaped() {
+        let rule = |sampling: Sampling| Sampler::new(sampling, &[1, 2], &[3]).gumbel_max();
+        let sampling = |top_k, top_p| Sampling::new(0.5, top_k, top_p, 7).unwrap();
+        let shaping = Shaping::new(Penalties { presence: 2.0, ..Penalties::NONE }, []).unwrap();
+        assert_eq!(rule(Sampling::greedy()), None);
+        assert_eq!(rule(sampling(3, 1.0)), None);
+        assert_eq!(rule(sampling(0, 0.9)), None);
+        assert_eq!(rule(sampling(0, 1.0).with_min_p(0.1).unwrap()), None);
+        assert_eq!(rule(sampling(0, 1.0).with_shaping(shaping)), None);
+        assert_eq!(rule(sampling(0, 1.0).with_acceptance(Acceptance::Rejection)), None);
+        let (logits, mut sampler) = (logits(&[4]), Sampler::new(sampling(0, 1.0), &[1, 2], &[3]));
+        assert_eq!(rule(sampling(0, 1.0)).unwrap().decide(&logits, 5), sampler.decide(&logits, &[8, 9]));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::noise::Gumbel;
 use crate::numeric::{self, LogitsError, Scale};
 use crate::ranking::{over_vocabulary, rank_with_noise};
 use crate::support::Support;
-use crate::{Acceptance, Candidates, Distribution, Shaping, Token};
+use crate::{Acceptance, Candidates, Distribution, GumbelMax, Shaping, Token};
 
 pub use error::{LOGIT_BIAS_MAX, LOGIT_BIASES_MAX, SamplingError};
 
@@ -120,6 +120,13 @@ impl Sampling {
     /// Whether the most probable token is always taken.
     pub fn is_greedy(&self) -> bool {
         self.temperature == 0.0
+    }
+
+    /// The rule that decides where all tokens may be drawn and the text is coupled to its seed, if contenders tell it.
+    pub(crate) fn gumbel_max(&self) -> Option<GumbelMax> {
+        let cuts = self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0;
+        let is_coupled = self.acceptance == Acceptance::Coupled;
+        if is_coupled && !cuts { GumbelMax::new(self.temperature, self.seed) } else { None }
     }
 
     /// The token at absolute `position`, given the target's `logits` for it as [`Shaping`] left them.

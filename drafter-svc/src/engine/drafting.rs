@@ -246,7 +246,7 @@ impl Drafting {
     /// The best tokens of a row, where candidates are made of these alone.
     fn best(&self) -> Option<BestOf> {
         let enough = self.text.sampler.needs_best_alone() && !self.exits.are_several();
-        enough.then(|| BestOf { count: self.grower.width(), vocab: self.vocab })
+        enough.then(|| BestOf { count: self.grower.width(), vocab: self.vocab, noise: None })
     }
 
     /// The cache that `states` go to, and the tokens of their positions.

@@ -6,7 +6,7 @@ use espalier_model::Output;
 use espalier_proto::Credit;
 use espalier_service_kit::Present;
 use espalier_speculation::{
-    Acceptance, Best, CandidateTree, DrawnTree, FinishReason, LogitsError, Logprobs, PassLoad, Token, Tree,
+    Acceptance, CandidateTree, DrawnTree, FinishReason, LogitsError, Logprobs, PassLoad, Token, Tree,
 };
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ impl<'a> Found<'a> {
 
     /// The target's decision at a node, if that was told in place of logits.
     pub(super) fn decision(&self, node: usize) -> Option<Result<Token, LogitsError>> {
-        Some(self.output.best(self.segment, node)?.map(Best::arg_max))
+        self.output.decision(self.segment, node)
     }
 
     /// The hidden state of a row, if it is wanted.

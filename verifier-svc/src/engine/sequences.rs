@@ -286,10 +286,11 @@ impl Sequence {
         self.tapped.as_ref().map(|tapped| tapped.origin.layer)
     }
 
-    /// The best tokens of each row, where they are all that it needs: the target's decisions.
+    /// The best token of each row, perhaps under noise, where it is all that is needed: the target's decision.
     pub(super) fn best(&self) -> Option<BestOf> {
-        let decides = self.sampler.needs_best_alone() && self.logprobs.is_none();
-        decides.then_some(BestOf { count: 1, vocab: self.vocab })
+        let noise = self.sampler.gumbel_max();
+        let decides = (self.sampler.needs_best_alone() || noise.is_some()) && self.logprobs.is_none();
+        decides.then_some(BestOf { count: 1, vocab: self.vocab, noise })
     }
 
     /// Takes note of committed rows, if their hidden states are wanted.

@@ -90,7 +90,7 @@ pub(super) fn pass(
 
 /// What greedy decoding asks of each row.
 pub(super) fn best(decoder: &Decoder) -> Option<BestOf> {
-    Some(BestOf { count: 1, vocab: decoder.config().vocab })
+    Some(BestOf { count: 1, vocab: decoder.config().vocab, noise: None })
 }
 
 #[cfg(test)]

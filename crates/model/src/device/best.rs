@@ -1,7 +1,9 @@
 //! The best tokens of rows, found where their logits are, so that few numbers leave the device.
 
 use candle_core::{D, Device, Result, Tensor};
-use espalier_speculation::{Best, BestOfPart, LogitsError, Token};
+use espalier_speculation::{Best, BestOfPart, Contenders, LogitsError, Token};
+
+use crate::pass::{NoiseAt, Told};
 
 /// No token: what is told of a row where there is none. Tokens are told as f32, which holds all integers up to this one.
 pub(super) const NO_TOKEN: f32 = 16_777_216.0;
@@ -12,7 +14,8 @@ pub(super) const BEST_MAX: usize = 64;
 /// The least score that weighs anything: what is far below the best adds less than f32 can tell.
 const LEAST_SCORE: f64 = -80.0;
 
-/// Numbers before the best tokens: the first faulty token, and the sums of weights and of weights times scores.
+/// Numbers before the best tokens: the first faulty token, and the sums of weights and of weights times scores, or under
+/// noise the greatest logit and one that means nothing.
 const HEAD: usize = 3;
 
 /// What is wanted of some rows.
@@ -21,13 +24,15 @@ pub(super) struct BestOfRows {
     pub(super) rows: Vec<u32>,
     /// Of each so many tokens count, the first ones of the vocabulary.
     pub(super) vocabs: Vec<usize>,
+    /// Of each the noise under which its best are meant, if they are not those of greatest logit.
+    pub(super) noises: Vec<Option<NoiseAt>>,
     /// So many of the best.
     pub(super) count: usize,
 }
 
 impl BestOfRows {
-    /// What a rank says of its part of the vocabulary, given its rows' `logits` (rows, tokens of the part), of which `first`
-    /// is the first token: (rows, 3 + 2 count) numbers.
+    /// What a rank says of its part of the vocabulary where no row is under noise, given its rows' `logits` (rows, tokens of
+    /// the part), of which `first` is the first token: (rows, 3 + 2 count) numbers.
     pub(super) fn say(&self, logits: &Tensor, first: usize) -> Result<Tensor> {
         let (rows, own) = logits.dims2()?;
         let device = logits.device();
@@ -54,13 +59,17 @@ impl BestOfRows {
         Tensor::cat(&said, 1)
     }
 
-    /// Of each row, what its ranks said, one after the other.
-    pub(super) fn heard(&self, said: &[f32], ranks: usize) -> Vec<std::result::Result<Best, LogitsError>> {
+    /// Of each row, what its ranks said, one after the other; nothing where all logits are needed to tell the winner.
+    pub(super) fn heard(&self, said: &[f32], ranks: usize) -> Vec<Option<std::result::Result<Told, LogitsError>>> {
         let each = HEAD + 2 * self.count;
-        let rows = said.chunks_exact(each * ranks).zip(&self.vocabs);
-        rows.map(|(said, vocab)| {
-            let parts: Vec<BestOfPart> = said.chunks_exact(each).map(part).collect();
-            Best::of_parts(&parts, *vocab, self.count)
+        let rows = said.chunks_exact(each * ranks).zip(self.vocabs.iter().zip(&self.noises));
+        rows.map(|(said, (vocab, noise))| {
+            let Some(NoiseAt { rule, position }) = noise else {
+                let parts: Vec<BestOfPart> = said.chunks_exact(each).map(part).collect();
+                return Some(Best::of_parts(&parts, *vocab, self.count).map(Told::Best));
+            };
+            let parts: Vec<Contenders> = said.chunks_exact(each).map(contenders).collect();
+            rule.decide_among(&parts, *vocab, *position).map(|token| token.map(Told::Winner)).transpose()
         })
         .collect()
     }
@@ -78,15 +87,24 @@ fn full(value: f32, shape: (usize, usize), device: &Device) -> Result<Tensor> {
 
 /// What a rank said of a row.
 fn part(said: &[f32]) -> BestOfPart {
-    let (head, best) = said.split_at(HEAD);
-    let token = |number: f32| (number < NO_TOKEN).then_some(number as Token);
-    let best = best.chunks_exact(2).filter(|best| best[0] > f32::NEG_INFINITY);
-    BestOfPart {
-        tokens: best.filter_map(|best| Some((token(best[1])?, best[0]))).collect(),
-        sum: f64::from(head[1]),
-        moment: f64::from(head[2]),
-        faulty: token(head[0]),
-    }
+    BestOfPart { tokens: possible(said), sum: f64::from(said[1]), moment: f64::from(said[2]), faulty: token(said[0]) }
+}
+
+/// What a rank said of a row under noise.
+fn contenders(said: &[f32]) -> Contenders {
+    let tokens = possible(said);
+    let are_all = HEAD + 2 * tokens.len() < said.len();
+    Contenders { tokens, are_all, peak: said[1], faulty: token(said[0]) }
+}
+
+/// The tokens that a rank named, and their logits above minus infinity.
+fn possible(said: &[f32]) -> Vec<(Token, f32)> {
+    let named = said[HEAD..].chunks_exact(2).filter(|named| named[0] > f32::NEG_INFINITY);
+    named.filter_map(|named| Some((token(named[1])?, named[0]))).collect()
+}
+
+fn token(number: f32) -> Option<Token> {
+    (number < NO_TOKEN).then_some(number as Token)
 }
 
 #[cfg(test)]
@@ -100,14 +118,20 @@ mod tests {
         let rows = logits.len() / vocab;
         let logits = Tensor::from_slice(logits, (rows, vocab), &Device::Cpu).unwrap();
         // The last token is padding.
-        let wanted = BestOfRows { rows: (0..rows as u32).collect(), vocabs: vec![vocab - 1; rows], count };
+        let (vocabs, noises) = (vec![vocab - 1; rows], vec![None; rows]);
+        let wanted = BestOfRows { rows: (0..rows as u32).collect(), vocabs, noises, count };
         let each = vocab / ranks;
         let said = (0..ranks).map(|rank| {
             let part = logits.narrow(1, rank * each, each).unwrap().contiguous().unwrap();
             wanted.say(&part, rank * each).unwrap()
         });
         let said = Tensor::cat(&said.collect::<Vec<_>>(), 1).unwrap();
-        wanted.heard(&said.flatten_all().unwrap().to_vec1().unwrap(), ranks)
+        let heard = wanted.heard(&said.flatten_all().unwrap().to_vec1().unwrap(), ranks);
+        let best = heard.into_iter().map(|told| match told.unwrap()? {
+            Told::Best(best) => Ok(best),
+            Told::Winner(token) => panic!("no row is under noise, and {token} was told"),
+        });
+        best.collect()
     }
 
     #[test]

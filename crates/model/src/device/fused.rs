@@ -7,6 +7,8 @@
 
 mod arguments;
 mod buffers;
+#[cfg(all(test, feature = "emulated"))]
+mod decisions;
 #[cfg(feature = "emulated")]
 mod emulated;
 #[cfg(feature = "cuda")]

@@ -71,10 +71,10 @@ fn the_best_tokens_alone_are_those_of_all_logits() {
     let (none, logits) = run(&[]);
     assert!(none.iter().all(Option::is_none));
     // Of the first sequence three of all tokens, of the second one of the first half.
-    let asked = [BestOf { count: 3, vocab }, BestOf { count: 1, vocab: vocab / 2 }];
+    let asked = [BestOf { count: 3, vocab, noise: None }, BestOf { count: 1, vocab: vocab / 2, noise: None }];
     let (best, _) = run(&asked.map(Some));
     for (row, (best, logits)) in best.iter().zip(&logits).enumerate() {
-        let BestOf { count, vocab } = asked[row / 7];
+        let BestOf { count, vocab, .. } = asked[row / 7];
         let whole = Candidates::from_logits(&logits[..vocab], count).unwrap();
         let found = best.as_ref().unwrap().candidates(count);
         assert_eq!(found.tokens().len(), count);

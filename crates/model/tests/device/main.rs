@@ -5,6 +5,7 @@
 mod exits;
 mod golden;
 mod in_f32;
+mod noise;
 #[path = "../bits/prefixes.rs"]
 mod prefixes;
 #[path = "../bits/rows.rs"]

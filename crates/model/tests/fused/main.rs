@@ -6,6 +6,8 @@
 mod exits;
 #[path = "../device/golden.rs"]
 mod golden;
+#[path = "../device/noise.rs"]
+mod noise;
 #[path = "../bits/prefixes.rs"]
 mod prefixes;
 #[path = "../bits/rows.rs"]

@@ -45,7 +45,7 @@ arguments! {
         heads: i32, kv_heads: i32, size: i32, layer: i32, beside: i32, window: i32, part_count: i32, steps: i32,
         tiles: i32, first_row: i32, rows: i32, filler: i32,
     }
-    Decide { logits: u64, said: u64, rows: u64, limits: u64, vocabulary: i32, count: i32 }
+    Decide { logits: u64, said: u64, wanted: u64, vocabulary: i32, count: i32 }
     MoveRows { moves: u64, lists: u64, count: i32, width: i32 }
     AddBias { rows: u64, bias: u64, width: i32, filler: i32 }
 }

@@ -7,7 +7,7 @@ use parking_lot::MutexGuard;
 use super::model::{FusedModel, Key};
 use super::sheet::{Rows, Sheet};
 use super::work::{Stream, Work, bucketed};
-use crate::device::answers::Answers;
+use crate::device::answers::{Answers, Near};
 use crate::device::best::BestOfRows;
 use crate::error::{ModelError, Result};
 use crate::kv_cache::{BlockTable, Move};
@@ -76,13 +76,22 @@ impl<'a> FusedPass<'a> {
     /// What is to be said of the best tokens of some rows.
     fn best(&mut self, wanted: &BestOfRows) -> Result<Vec<f32>> {
         let (rows, count) = (bucketed(wanted.rows.len()), wanted.count);
-        let fill = rows - wanted.rows.len();
-        let at = self.sheet.write(wanted.rows.iter().copied(), fill);
-        self.sheet.write(wanted.vocabs.iter().map(|vocab| *vocab as u32), fill);
+        let at = self.sheet.wanted(wanted, rows);
         self.work.push(Work::Decide { rows, count, at });
         self.do_all()?;
         let from = self.model.buffers.said.address;
         self.model.tell(from, wanted.rows.len() * (3 + 2 * count))
+    }
+
+    /// Decides on rows of which all logits are needed for that.
+    fn settle(&mut self, near: &[Near]) -> Result<()> {
+        if near.is_empty() {
+            return Ok(());
+        }
+        let logits = self.logits(&near.iter().map(|near| near.row).collect::<Vec<_>>())?;
+        let rows = logits.chunks_exact(self.model.info.config.vocab);
+        near.iter().zip(rows).for_each(|(near, logits)| near.settle(logits, self.results));
+        Ok(())
     }
 
     /// The stream: (rows, hidden).
@@ -178,14 +187,15 @@ impl Pass for FusedPass<'_> {
             return Ok(());
         }
         self.work.push(Work::Head);
-        let answers = Answers::new(answers, vocab);
+        let answers = Answers::new(answers, vocab, |_| true);
         if !answers.whole.is_empty() {
             let logits = self.logits(&answers.whole)?;
             answers.put_logits(&logits, vocab, self.results);
         }
         if !answers.best.rows.is_empty() {
             let said = self.best(&answers.best)?;
-            answers.put_best(&said, 1, self.results);
+            let near = answers.put_best(&said, 1, self.results);
+            self.settle(&near)?;
         }
         Ok(())
     }

@@ -346,8 +346,7 @@ impl Run<'_> {
         let arguments = Decide {
             logits: self.buffers.logits.address,
             said: self.buffers.said.address,
-            rows: self.buffers.fixed(at),
-            limits: self.buffers.fixed(at + rows),
+            wanted: self.buffers.fixed(at),
             vocabulary: self.info.config.vocab as i32,
             count: count as i32,
         };

@@ -4,11 +4,15 @@
 //! has lists of any length, to which rows point: blocks, runs of slots, addresses of keys and values.
 
 use super::work::{Stand, bucketed};
+use crate::device::best::BestOfRows;
 use crate::kv_cache::Move;
 use crate::placed::Placed;
 
 /// Numbers that say where a row stands: `RowAt` in `kernels/common.h`.
 pub(super) const ROW: usize = 8;
+
+/// Numbers that say what is wanted of a row: `Wanted` in `kernels/decide.h`.
+const WANTED: usize = 5;
 
 /// Positions of a tile of attention.
 const TILE: usize = 32;
@@ -36,6 +40,17 @@ impl Sheet {
         let at = self.fixed.len();
         self.fixed.extend(numbers.into_iter().chain(std::iter::repeat_n(0, zeros)));
         at
+    }
+
+    /// Writes which rows are wanted, and what is wanted of them, filled up to `rows`; where that is. It is `Wanted` in
+    /// `kernels/decide.h`.
+    pub(super) fn wanted(&mut self, wanted: &BestOfRows, rows: usize) -> usize {
+        let each = wanted.rows.iter().zip(&wanted.vocabs).zip(&wanted.noises).flat_map(|((row, vocab), noise)| {
+            let key = noise.map_or(0, |noise| noise.rule.key(noise.position));
+            let scale = noise.map_or(0.0, |noise| noise.rule.inverse_temperature());
+            [*row, *vocab as u32, key as u32, (key >> 32) as u32, scale.to_bits()]
+        });
+        self.write(each, (rows - wanted.rows.len()) * WANTED)
     }
 
     /// Writes where rows stand, all groups one after the other. With states beside tokens, these are seen too.

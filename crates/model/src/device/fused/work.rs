@@ -31,7 +31,7 @@ pub(super) enum Work {
     Settle,
     /// Runs the head.
     Head,
-    /// Finds the best tokens of some rows: their numbers and then how many tokens count.
+    /// Finds the best tokens of some rows.
     Decide { rows: usize, count: usize, at: usize },
     /// Gathers the logits of some rows.
     Gather { rows: usize, at: usize },

@@ -117,6 +117,8 @@ DEVICE float from_bits(u32 bits) { return __uint_as_float(bits); }
 
 DEVICE float exp_of(float x) { return __expf(x); }
 
+DEVICE int leading_zeros(u64 bits) { return __clzll(bits); }
+
 // Adds a 16 x 16 tile of a matrix times 16 numbers of 8 rows. Lane l has of the sums those of outputs l / 4 and l / 4 + 8 in
 // rows 2 (l % 4) and one more: {output, row} {0, 0} {0, 1} {8, 0} {8, 1}.
 DEVICE void multiply_add(float (&sums)[4], const uint4& weights, u32 low, u32 high) {

@@ -2,14 +2,24 @@
 #pragma once
 #include "common.h"
 
+// What is wanted of a row.
+struct Wanted {
+    u32 row;
+    // So many tokens count, the first ones of the vocabulary.
+    u32 limit;
+    // Under noise, what the noise of all tokens is made of, and by what logits are multiplied; without, the latter is 0.
+    u32 key_low, key_high;
+    float scale;
+};
+
 struct Decide {
     // (rows, vocabulary)
     const float* logits;
     // For each wanted row: the first faulty token, the sums of weights and of weights times scores relative to the best, and
-    // `count` times a logit and its token.
+    // `count` times a logit and its token. Under noise the greatest logit and 0 stand for the sums, and the order of tokens
+    // is that of their scores.
     float* said;
-    // Which rows are wanted, and of how many tokens the first ones count.
-    const u32 *rows, *limits;
+    const Wanted* wanted;
     int vocabulary, count;
 };
 
@@ -21,13 +31,13 @@ constexpr float LEAST_SCORE = -80.0f;
 constexpr float LOWEST = -3.402823466e38f;
 
 struct Candidate {
-    float logit;
+    float score;
     u32 token;
 };
 
 // Larger, or equal and the smaller token.
 DEVICE bool is_better(const Candidate& one, const Candidate& other) {
-    return one.logit > other.logit || (one.logit == other.logit && one.token < other.token);
+    return one.score > other.score || (one.score == other.score && one.token < other.token);
 }
 
 DEVICE bool is_faulty(float logit) { return !(logit <= 3.402823466e38f); }
@@ -56,6 +66,57 @@ DEVICE void each_logit(const float* logits, u32 limit, Work work) {
     for (u32 token = 4 * fours + threadIdx.x; token < limit; token += blockDim.x) work(token, logits[token]);
 }
 
+// What the host's SplitMix64 makes of bits.
+DEVICE u64 mix(u64 bits) {
+    bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9ull;
+    bits = (bits ^ bits >> 27) * 0x94d049bb133111ebull;
+    return bits ^ bits >> 31;
+}
+
+// -ln(-ln u), rounded to f32 a few times, where 52 bits name the middle of a cell of (0, 1) as u. Near 1 the rest up to 1
+// tells more than u.
+DEVICE float gumbel(u64 bits) {
+    constexpr u64 ONE = 1ull << 53;
+    const u64 u = (bits >> 12) * 2 + 1;
+    const float wait = u < ONE / 2 ? -logf(float(u) / float(ONE)) : -log1pf(-(float(ONE - u) / float(ONE)));
+    return -logf(wait);
+}
+
+// What decides between the tokens of a row.
+struct Rule {
+    float peak, scale;
+    u64 key;
+
+    // A token's logit, or its score under noise; minus infinity if that is below `floor`.
+    DEVICE float score(u32 token, float logit, float floor) const {
+        constexpr u64 GOLDEN = 0x9e3779b97f4a7c15ull;
+        // Of bits that begin with so many ones, noise is below one more of these.
+        constexpr float OF_ONE = 0.69315f;
+        if (scale == 0) return logit;
+        const float score = (logit - peak) * scale;
+        const u64 bits = mix(key + (u64(token) + 1) * GOLDEN);
+        if (score + OF_ONE * float(leading_zeros(~bits) + 1) < floor) return -INFINITY;
+        // Rounded in one way wherever it is inlined.
+        return fmaf(logit - peak, scale, gumbel(bits));
+    }
+};
+
+// The best of all threads' candidates, which all are told. `found` has one for each warp.
+DEVICE Candidate best_of_block(Candidate best, Candidate* found) {
+    for (int offset = WARP / 2; offset > 0; offset /= 2) {
+        const float score = __shfl_xor_sync(ALL_LANES, best.score, offset);
+        const Candidate other = {score, __shfl_xor_sync(ALL_LANES, best.token, offset)};
+        if (is_better(other, best)) best = other;
+    }
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) found[threadIdx.x / WARP] = best;
+    __syncthreads();
+    best = found[0];
+    for (int other = 1; other < int(blockDim.x) / WARP; ++other)
+        if (is_better(found[other], best)) best = found[other];
+    return best;
+}
+
 }  // namespace
 
 KERNEL(1024, 1) decide(const Decide p) {
@@ -64,13 +125,12 @@ KERNEL(1024, 1) decide(const Decide p) {
     let_next_begin();
     wait_for_inputs();
     const Candidate none = {-INFINITY, u32(NO_TOKEN)};
-    const float* logits = p.logits + u64(p.rows[blockIdx.x]) * p.vocabulary;
+    const Wanted wanted = p.wanted[blockIdx.x];
+    const float* logits = p.logits + u64(wanted.row) * p.vocabulary;
     float* said = p.said + u64(blockIdx.x) * (3 + 2 * p.count);
-    const u32 limit = p.limits[blockIdx.x];
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     Candidate best = none;
     u32 faulty = u32(NO_TOKEN);
-    each_logit(logits, limit, [&](u32 token, float logit) {
+    each_logit(logits, wanted.limit, [&](u32 token, float logit) {
         const Candidate here = {logit, token};
         if (is_faulty(logit)) {
             faulty = min(faulty, token);
@@ -78,55 +138,46 @@ KERNEL(1024, 1) decide(const Decide p) {
             best = here;
         }
     });
-    float peak = LOWEST;
-    for (int round = -1; round < p.count; ++round) {
-        // The best of all threads' best; in the first round for the peak alone.
-        Candidate first = best;
-        for (int offset = WARP / 2; offset > 0; offset /= 2) {
-            const Candidate other = {__shfl_xor_sync(ALL_LANES, first.logit, offset), __shfl_xor_sync(ALL_LANES, first.token, offset)};
-            if (is_better(other, first)) first = other;
-        }
-        __syncthreads();
-        if (lane == 0) found[warp] = first;
-        __syncthreads();
-        first = found[0];
-        for (int other = 1; other < int(blockDim.x) / WARP; ++other)
-            if (is_better(found[other], first)) first = found[other];
-        if (round < 0) {
-            peak = fmaxf(first.logit, LOWEST);
-            float weights = 0, moment = 0;
-            each_logit(logits, limit, [&](u32, float logit) {
-                if (is_faulty(logit)) return;
-                const float score = fmaxf(logit - peak, LEAST_SCORE), weight = exp_of(score);
-                weights += weight;
-                moment += weight * score;
-            });
-            weights = block_sum(weights, sums);
-            moment = block_sum(moment, sums);
-            for (int offset = WARP / 2; offset > 0; offset /= 2) faulty = min(faulty, __shfl_xor_sync(ALL_LANES, faulty, offset));
-            __syncthreads();
-            if (lane == 0) found[warp].token = faulty;
-            __syncthreads();
-            if (threadIdx.x == 0) {
-                for (int other = 0; other < int(blockDim.x) / WARP; ++other) faulty = min(faulty, found[other].token);
-                said[0] = float(faulty);
-                said[1] = weights;
-                said[2] = moment;
-            }
-            continue;
-        }
+    const float peak = fmaxf(best_of_block(best, found).score, LOWEST);
+    // A thread's best among those that come after another.
+    const Rule rule = {peak, wanted.scale, u64(wanted.key_high) << 32 | wanted.key_low};
+    const auto next_after = [&](const Candidate& other) {
+        best = none;
+        each_logit(logits, wanted.limit, [&](u32 token, float logit) {
+            if (is_faulty(logit)) return;
+            const Candidate here = {rule.score(token, logit, best.score), token};
+            if (is_better(other, here) && is_better(here, best)) best = here;
+        });
+    };
+    float weights = peak, moment = 0;
+    if (rule.scale == 0) {
+        weights = 0;
+        each_logit(logits, wanted.limit, [&](u32, float logit) {
+            if (is_faulty(logit)) return;
+            const float score = fmaxf(logit - peak, LEAST_SCORE), weight = exp_of(score);
+            weights += weight;
+            moment += weight * score;
+        });
+        weights = block_sum(weights, sums);
+        moment = block_sum(moment, sums);
+    } else {
+        next_after({INFINITY, 0});
+    }
+    // The least of faulty tokens is the best of those that are worth the same.
+    faulty = best_of_block({0, faulty}, found).token;
+    if (threadIdx.x == 0) {
+        said[0] = float(faulty);
+        said[1] = weights;
+        said[2] = moment;
+    }
+    for (int round = 0; round < p.count; ++round) {
+        const Candidate first = best_of_block(best, found);
         if (threadIdx.x == 0) {
-            said[3 + 2 * round] = first.logit;
+            said[3 + 2 * round] = first.token == none.token ? -INFINITY : logits[first.token];
             said[4 + 2 * round] = float(first.token);
         }
         // Whose it was looks for its next one.
-        if (first.token == best.token && round + 1 < p.count && first.token != none.token) {
-            best = none;
-            each_logit(logits, limit, [&](u32 token, float logit) {
-                const Candidate here = {logit, token};
-                if (!is_faulty(logit) && is_better(first, here) && is_better(here, best)) best = here;
-            });
-        }
+        if (first.token == best.token && round + 1 < p.count && first.token != none.token) next_after(first);
     }
 }
 

@@ -111,6 +111,7 @@ inline unsigned short to_bf16(float number) {
     return (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 inline float exp_of(float x) { return std::exp(x); }
+inline int leading_zeros(unsigned long long bits) { return bits ? __builtin_clzll(bits) : 64; }
 
 inline unsigned transposed(unsigned pair) {
     const auto lanes = emulated::exchange(&pair, 1);
