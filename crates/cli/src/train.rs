@@ -85,7 +85,7 @@ impl TrainingRun {
 }
 
 fn recipe(system: &SystemArgs, method: Method, common: &Common) -> Recipe {
-    let options = common.options(method.learning_rate(), system.threads());
+    let options = common.options(method.learning_rate(), system);
     Recipe { data: common.data(), options, method }
 }
 

@@ -208,6 +208,15 @@ fn kind(device: DeviceKind) -> &'static str {
     }
 }
 
+/// Opens a device for tensors of one's own. Those of a [`Decoder`](crate::Decoder) that is loaded for the same device are
+/// not to be mixed with them: it opens the device anew.
+///
+/// # Errors
+/// A GPU that the program was not built for or the machine does not have.
+pub fn open_device(kind: DeviceKind) -> Result<Device> {
+    open(kind, 0)
+}
+
 /// Opens the device of a rank.
 fn open(kind: DeviceKind, rank: usize) -> Result<Device> {
     match kind {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::ModelError;
+use espalier_model::{DeviceKind, ModelError};
 use espalier_speculation::SamplingError;
 use espalier_text::TextError;
 
@@ -76,6 +76,14 @@ pub enum TrainError {
     Family {
         /// What sets it apart.
         what: &'static str,
+    },
+    /// A model outside the Llama family that is to teach on another device than the processor.
+    #[error("a model with {what} teaches only on the processor: on device {device} only the Llama family does")]
+    FamilyOnDevice {
+        /// What sets it apart.
+        what: &'static str,
+        /// The device.
+        device: DeviceKind,
     },
     /// Training sequences would be longer than a layer's sliding window.
     #[error("sequences of {length} tokens are longer than the sliding window of {window}")]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use espalier_model::DeviceKind;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Pace;
@@ -272,8 +273,12 @@ pub struct Options {
     pub checkpoint_every: usize,
     /// The element type of the result; training itself is in f32.
     pub precision: Precision,
-    /// Threads; each computes a part of every batch, so the last bits of the result depend on their number.
+    /// Threads; each computes a part of every batch, so the last bits of the result depend on their number. On another
+    /// device than the processor there is one.
     pub threads: usize,
+    /// Where training computes.
+    #[serde(default)]
+    pub device: DeviceKind,
 }
 
 impl Default for Options {
@@ -286,6 +291,7 @@ impl Default for Options {
             checkpoint_every: 100,
             precision: Precision::Bf16,
             threads: 1,
+            device: DeviceKind::Cpu,
         }
     }
 }
@@ -377,6 +383,11 @@ impl DataOptions {
 }
 
 impl Options {
+    /// Threads at work, and parts that a batch is computed in.
+    pub(crate) fn workers(&self) -> usize {
+        if self.device == DeviceKind::Cpu { self.threads } else { 1 }
+    }
+
     fn check(&self) -> Result<()> {
         let OptimiserOptions { learning_rate, final_share, warmup_share, weight_decay, beta1, beta2, clip_norm } =
             self.optimiser;
@@ -415,6 +426,10 @@ mod tests {
         let text = serde_json::to_string(&recipe()).unwrap();
         assert!(text.contains(r#""kind":"sorted""#));
         assert_eq!(serde_json::from_str::<Recipe>(&text).unwrap(), recipe());
+        // Checkpoints of before there were devices are of the processor.
+        let before = text.replace(r#","device":"cpu""#, "");
+        assert_ne!(before, text);
+        assert_eq!(serde_json::from_str::<Recipe>(&before).unwrap(), recipe());
     }
 
     #[test]
