@@ -180,7 +180,10 @@ fn training_on_a_gpu_takes_a_program_for_gpus() {
     ];
     for args in asked {
         let (code, error) = refusal(args);
-        assert!(error.contains("this program was built without the feature `cuda`, which device cuda:0 needs"), "{error}");
+        assert!(
+            error.contains("this program was built without the feature `cuda`, which device cuda:0 needs"),
+            "{error}"
+        );
         assert_eq!((code, Path::new(out).exists()), (1, false), "{args:?}");
     }
 }

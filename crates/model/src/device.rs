@@ -209,12 +209,16 @@ fn kind(device: DeviceKind) -> &'static str {
 }
 
 /// Opens a device for tensors of one's own. Those of a [`Decoder`](crate::Decoder) that is loaded for the same device are
-/// not to be mixed with them: it opens the device anew.
+/// not to be mixed with them: it opens the device anew. A GPU keeps what memory tensors take for the process until its end.
 ///
 /// # Errors
 /// A GPU that the program was not built for or the machine does not have.
 pub fn open_device(kind: DeviceKind) -> Result<Device> {
-    open(kind, 0)
+    let device = open(kind, 0)?;
+    if let DeviceKind::Cuda(number) = kind {
+        cuda::keep_memory(number)?;
+    }
+    Ok(device)
 }
 
 /// Opens the device of a rank.
