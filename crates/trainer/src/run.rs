@@ -115,8 +115,8 @@ impl<'a> Run<'a> {
     fn new(recipe: Recipe, out: &Path, watch: Watch<'a>) -> Result<Self> {
         let Watch { observer, stop } = watch;
         let (data, options) = (&recipe.data, &recipe.options);
-        let texts = Texts::read(data, &Voice::of(recipe.method.origin())?, options.seed)?;
         let place = Place::open(options.device)?;
+        let texts = Texts::read(data, &Voice::of(recipe.method.origin())?, options.seed)?;
         let setting = Setting { dtype: DType::F32, place, seed: options.seed, length: data.length };
         let objective = objective::open(&recipe.method, &setting)?;
         let plan = plan(objective.as_ref(), &texts);
