@@ -237,3 +237,8 @@ fn kept(checkpoint: &Option<usize>) -> String {
 pub(crate) fn in_range(name: &'static str, found: f64, min: f64, max: f64) -> Result<()> {
     if (min..=max).contains(&found) { Ok(()) } else { Err(TrainError::Range { name, found, min, max }) }
 }
+
+/// Refuses a number of things that is outside `1..=max`.
+pub(crate) fn count(name: &'static str, found: usize, max: usize) -> Result<()> {
+    in_range(name, found as f64, 1.0, max as f64)
+}
