@@ -75,6 +75,10 @@ cuda-emulate:
 gpu-check device="cuda" report="target/gpu-check.md":
     deploy/cuda/check {{ device }} {{ report }}
 
+# Makes a large target of the text in a folder (GSM8K's train.jsonl and test.jsonl), drafters for it, and measures all.
+train-large text device="cuda" report="target/large/report.md":
+    deploy/cuda/train-large {{ text }} {{ device }} {{ report }}
+
 # Checks the Helm chart with Helm 3 and 4, schemas and policies, Dockerfiles and alert rules: 3 minutes, or only STEPS.
 [positional-arguments]
 deploy-test *steps:

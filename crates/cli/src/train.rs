@@ -85,7 +85,7 @@ impl TrainingRun {
 }
 
 fn recipe(system: &SystemArgs, method: Method, common: &Common) -> Recipe {
-    let options = common.options(method.learning_rate(), system.threads());
+    let options = common.options(method.learning_rate(), system);
     Recipe { data: common.data(), options, method }
 }
 
@@ -149,7 +149,8 @@ fn show(summary: &Summary, out: &Path, json: bool) {
         return report::json(&Finished { folder: out, summary });
     }
     let Summary { steps, tokens, seconds, loss, best_step, .. } = summary;
-    anstream::println!("{}: {steps} steps, {tokens} tokens, {seconds:.0} s, loss {loss:.4}", out.display());
+    let (out, speed) = (out.display(), *tokens as f64 / seconds.max(f64::MIN_POSITIVE));
+    anstream::println!("{out}: {steps} steps, {tokens} tokens in {seconds:.0} s, {speed:.0} a second, loss {loss:.4}");
     if let Some(validation) = &summary.validation {
         anstream::println!("kept: step {best_step}, validation loss {:.4}", validation.loss);
         for exit in &validation.exits {

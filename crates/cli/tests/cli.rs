@@ -167,6 +167,27 @@ fn a_drafter_with_another_tokenizer_is_refused_with_both_names() {
     assert!(code == 2 && error.contains(name) && error.contains("`small`"), "{error}");
 }
 
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn training_on_a_gpu_takes_a_program_for_gpus() {
+    let text = jsonl("{\"question\": \"What is 1 and 1?\", \"answer\": \"2\"}\n");
+    let (text, folder) = (text.path().to_str().unwrap(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("never");
+    let out = out.to_str().unwrap();
+    let asked: [&[&str]; 2] = [
+        &["train", "edd", "--target", "small", "--data", text, "--out", out, "--device", "cuda"],
+        &["train", "text", "--target", "small", "--prompts", text, "--out", out, "--device", "cuda"],
+    ];
+    for args in asked {
+        let (code, error) = refusal(args);
+        assert!(
+            error.contains("this program was built without the feature `cuda`, which device cuda:0 needs"),
+            "{error}"
+        );
+        assert_eq!((code, Path::new(out).exists()), (1, false), "{args:?}");
+    }
+}
+
 #[test]
 fn json_output_says_all_there_is_to_say() {
     let prompts = jsonl("{\"question\": \"Ann has 3 dogs.\"}\n{\"turns\": [\"Bob runs.\", \"And then?\"]}\n");

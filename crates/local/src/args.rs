@@ -45,8 +45,8 @@ pub struct SystemArgs {
     /// and `int8` for all else; `draft` when absent.
     #[arg(long, global = true, env = "ESPALIER_DRAFT_COMPUTE", value_name = "ARITHMETIC")]
     pub draft_compute: Option<Compute>,
-    /// Where targets run: `cpu`; `cuda` or `cuda:N`, an NVIDIA GPU, if the program was built for it; or `candle`, what runs
-    /// on GPUs on the processor, to try it.
+    /// Where targets run and models are trained: `cpu`; `cuda` or `cuda:N`, an NVIDIA GPU, if the program was built for it;
+    /// or `candle`, what runs on GPUs on the processor, to try it.
     #[arg(long, global = true, env = "ESPALIER_DEVICE", default_value_t, value_name = "DEVICE")]
     pub device: DeviceKind,
     /// GPUs that share each layer of a target, from the device on: a number, or `auto` for as many as there are and can

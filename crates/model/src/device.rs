@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 use candle_core::{DType, Device, Tensor};
 
 use crate::config::ModelConfig;
+use crate::device_kind::DeviceKind;
 use crate::error::Result;
 use crate::kv_cache::{DevicePart, DevicePlace, KvPlace};
 use crate::load_options::LoadOptions;
@@ -178,6 +179,19 @@ impl OnDevices {
             _ => Box::new(PipelinePass::new(stages)),
         }
     }
+}
+
+/// Opens a device for tensors of one's own. Those of a [`Decoder`](crate::Decoder) that is loaded for the same device are
+/// not to be mixed with them: it opens the device anew. A GPU keeps what memory tensors take for the process until its end.
+///
+/// # Errors
+/// A GPU that the program was not built for or the machine does not have.
+pub fn open_device(kind: DeviceKind) -> Result<Device> {
+    let device = rank_place::open(kind, 0)?;
+    if let DeviceKind::Cuda(number) = kind {
+        cuda::keep_memory(number)?;
+    }
+    Ok(device)
 }
 
 impl Parameters {

@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What computes a model's passes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+use serde::{Deserialize, Serialize};
+
+/// What computes a model's passes. In JSON it goes by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum DeviceKind {
     /// Our kernels, on the processor.
     #[default]
@@ -53,6 +56,20 @@ impl FromStr for DeviceKind {
     }
 }
 
+impl TryFrom<String> for DeviceKind {
+    type Error = UnknownDevice;
+
+    fn try_from(name: String) -> Result<Self, UnknownDevice> {
+        name.parse()
+    }
+}
+
+impl From<DeviceKind> for String {
+    fn from(device: DeviceKind) -> Self {
+        device.to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -66,6 +83,8 @@ mod tests {
         {
             assert_eq!(name.parse::<DeviceKind>().unwrap(), device);
             assert_eq!(device.to_string(), name);
+            assert_eq!(serde_json::to_string(&device).unwrap(), format!("{name:?}"));
+            assert_eq!(serde_json::from_str::<DeviceKind>(&format!("{name:?}")).unwrap(), device);
         }
         assert_eq!("cuda".parse::<DeviceKind>().unwrap(), DeviceKind::Cuda(0));
         for name in ["gpu", "cuda:", "cuda:-1", "CPU"] {

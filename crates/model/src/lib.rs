@@ -63,7 +63,7 @@ pub use checkpoint::Checkpoint;
 pub use compute::{Compute, ComputeConflict, Quantize, UnknownQuantize};
 pub use config::{Activation, ConfigFault, Family, Llama3, ModelConfig, Norm, NormKind, RopeConfig, RopeScaling, Yarn};
 pub use decoder::Decoder;
-pub use device::CudaFault;
+pub use device::{CudaFault, open_device};
 pub use device_kind::{DeviceKind, UnknownDevice};
 pub use draft::{DraftConfig, DraftFault, DraftFolder, DraftKind, DraftModel, TargetCard};
 pub use error::{ModelError, Result};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_model::ModelError;
+use espalier_model::{DeviceKind, ModelError};
 use espalier_speculation::SamplingError;
 use espalier_text::TextError;
 
@@ -76,6 +76,14 @@ pub enum TrainError {
     Family {
         /// What sets it apart.
         what: &'static str,
+    },
+    /// A model outside the Llama family that is to teach on another device than the processor.
+    #[error("a model with {what} teaches only on the processor: on device {device} only the Llama family does")]
+    FamilyOnDevice {
+        /// What sets it apart.
+        what: &'static str,
+        /// The device.
+        device: DeviceKind,
     },
     /// Training sequences would be longer than a layer's sliding window.
     #[error("sequences of {length} tokens are longer than the sliding window of {window}")]
@@ -228,4 +236,9 @@ fn kept(checkpoint: &Option<usize>) -> String {
 /// Refuses an option outside `min..=max`; a value that is no number is outside every range.
 pub(crate) fn in_range(name: &'static str, found: f64, min: f64, max: f64) -> Result<()> {
     if (min..=max).contains(&found) { Ok(()) } else { Err(TrainError::Range { name, found, min, max }) }
+}
+
+/// Refuses a number of things that is outside `1..=max`.
+pub(crate) fn count(name: &'static str, found: usize, max: usize) -> Result<()> {
+    in_range(name, found as f64, 1.0, max as f64)
 }

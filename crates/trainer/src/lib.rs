@@ -17,6 +17,7 @@ mod observer;
 mod optimiser;
 mod output;
 mod own_text;
+mod place;
 mod random;
 mod real;
 mod recipe;

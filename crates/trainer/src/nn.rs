@@ -15,5 +15,7 @@ mod tests;
 pub(crate) use geometry::{Geometry, Rotation};
 pub(crate) use head::Head;
 pub(crate) use layer::Layer;
-pub(crate) use model::{Llama, check_family, check_length, embed, embedding_and_head, head_alone, layer_prefix};
+pub(crate) use model::{
+    Llama, Tapped, check_family, check_length, embed, embedding_and_head, head_alone, layer_prefix,
+};
 pub(crate) use params::{Params, Scope, Start};

@@ -7,10 +7,12 @@ mod distribution;
 mod dual_block;
 mod early_exit;
 mod edd;
+mod frozen;
 mod loss;
 #[cfg(test)]
 mod serving_tests;
 mod sorted;
+mod tensor_goal;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +21,9 @@ use crate::recipe::Method;
 
 pub(crate) use contract::{Exit, Objective, Prediction, Product, Setting};
 use distribution::Distribution;
+use frozen::Frozen;
 pub(crate) use loss::{Goal, hits, loss_sum};
+use tensor_goal::TensorGoal;
 
 /// Builds the objective of a method.
 ///

@@ -14,11 +14,12 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use espalier_model::{Checkpoint, Decoder, LoadOptions};
+use espalier_model::{Checkpoint, Decoder};
 
 use crate::data::Voice;
 use crate::error::{Result, TrainError};
 use crate::files;
+use crate::place::served_on;
 
 use line::Line;
 use prompts::Prompts;
@@ -69,7 +70,7 @@ pub fn write_text(
     let checkpoint = Checkpoint::open(&recipe.target)?;
     let voice = Voice::of(&recipe.target)?;
     let asked = Prompts::read(prompts, &voice, recipe, checkpoint.config.context)?;
-    let decoder = Decoder::load(&checkpoint, &LoadOptions::default())?;
+    let decoder = Decoder::load(&checkpoint, &served_on(recipe.device, &checkpoint.weights()?))?;
     let (began, mut summary) = (Instant::now(), TextSummary::default());
     let answers = answer_all(&decoder, &asked, recipe, stop, &mut |prompt, answer| {
         summary.add(prompt, answer);

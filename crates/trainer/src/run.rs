@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 use rayon::prelude::*;
 
 use crate::data::{Batch, Course, Pace, Texts, Voice};
@@ -20,6 +20,7 @@ use crate::objective::{self, Objective, Setting};
 use crate::observer::{Observer, Plan, Speed};
 use crate::optimiser::{AdamW, Schedule, Stride};
 use crate::output::{self, Entry, Log, Summary};
+use crate::place::Place;
 use crate::random::{Draws, Purpose};
 use crate::recipe::{Options, Recipe, THREADS_MAX};
 
@@ -61,7 +62,7 @@ pub fn train(recipe: &Recipe, out: &Path, observer: &mut dyn Observer, stop: &At
         let folder = out.to_owned();
         return Err(TrainError::Occupied { folder, what });
     }
-    in_pool(recipe.options.threads, || Run::new(recipe.clone(), out, Watch { observer, stop })?.go())
+    in_pool(recipe.options.workers(), || Run::new(recipe.clone(), out, Watch { observer, stop })?.go())
 }
 
 /// Goes on with an interrupted run as if it had never been interrupted: the result is the same to the bit.
@@ -71,7 +72,7 @@ pub fn train(recipe: &Recipe, out: &Path, observer: &mut dyn Observer, stop: &At
 pub fn resume(out: &Path, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Outcome> {
     let state = State::open(out)?;
     state.recipe().check()?;
-    in_pool(state.recipe().options.threads, || {
+    in_pool(state.recipe().options.workers(), || {
         let mut run = Run::new(state.recipe().clone(), out, Watch { observer, stop })?;
         run.restore(state)?;
         run.go()
@@ -114,8 +115,9 @@ impl<'a> Run<'a> {
     fn new(recipe: Recipe, out: &Path, watch: Watch<'a>) -> Result<Self> {
         let Watch { observer, stop } = watch;
         let (data, options) = (&recipe.data, &recipe.options);
+        let place = Place::open(options.device)?;
         let texts = Texts::read(data, &Voice::of(recipe.method.origin())?, options.seed)?;
-        let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: options.seed, length: data.length };
+        let setting = Setting { dtype: DType::F32, place, seed: options.seed, length: data.length };
         let objective = objective::open(&recipe.method, &setting)?;
         let plan = plan(objective.as_ref(), &texts);
         let course = Course::new(texts.training, data.pace(), data.epochs, options.seed);
@@ -198,7 +200,9 @@ impl<'a> Run<'a> {
             return Ok(false);
         };
         let positions = sum.positions.max(1) as f64;
-        let gradient_norm = sum.gradients.norm()? / positions;
+        let size = sum.size(self.objective.params())?;
+        self.check_finite("loss", step, size.loss)?;
+        let gradient_norm = size.gradient / positions;
         self.check_finite("gradient", step, gradient_norm)?;
         let clip_norm = self.recipe.options.optimiser.clip_norm;
         let scale = (clip_norm / gradient_norm).min(1.0) / positions;
@@ -209,7 +213,7 @@ impl<'a> Run<'a> {
         self.record(Entry {
             step,
             epoch: self.course.epoch_of(step - 1) + 1,
-            loss: sum.loss / positions,
+            loss: size.loss / positions,
             learning_rate,
             gradient_norm,
             tokens: self.progress.tokens,
@@ -228,9 +232,7 @@ impl<'a> Run<'a> {
                 return Ok(None);
             }
             for part in self.parts(batch, number) {
-                let part = part?;
-                self.check_finite("loss", step, part.loss)?;
-                sum.add(self.objective.params(), part)?;
+                sum.add(self.objective.params(), part?)?;
             }
         }
         Ok(Some(sum))
@@ -239,13 +241,13 @@ impl<'a> Run<'a> {
     /// Computes a batch in parts, each on one thread: they never wait for each other, as threads that share every
     /// operation would. `number` is that of the batch among all batches.
     fn parts(&self, batch: &Batch, number: usize) -> Vec<Result<Part>> {
-        let Options { seed, threads, .. } = self.recipe.options;
+        let Options { seed, .. } = self.recipe.options;
         let objective = self.objective.as_ref();
         let compute = |(index, part): (usize, &Batch)| {
             let draws = Draws::new(seed, Purpose::Training, (number * THREADS_MAX + index) as u64);
             Part::compute(objective, part, draws)
         };
-        batch.split(threads).par_iter().enumerate().map(compute).collect()
+        batch.split(self.recipe.options.workers()).par_iter().enumerate().map(compute).collect()
     }
 
     /// After every so many steps and after the last, unless it is done already or there is nothing to validate with.

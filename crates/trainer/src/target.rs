@@ -12,11 +12,12 @@ use parking_lot::Mutex;
 
 use crate::data::{Batch, Span};
 use crate::error::{Result, TrainError};
+use crate::place::Place;
 
 /// Rows of one forward pass: enough to be busy with, few enough to stay in the caches. A text is never divided.
 const TARGET_PASS_ROWS: usize = 1024;
 
-/// A target that runs as it is served, on the CPU, without gradients.
+/// A target that runs as it is served, without gradients.
 pub(crate) struct Target {
     decoder: Decoder,
     /// Of one thread each: batches are computed side by side, not faster one by one.
@@ -33,8 +34,8 @@ pub(crate) struct Seen {
 
 impl Target {
     /// Loads a target, or its first layers.
-    pub(crate) fn load(checkpoint: &Checkpoint, layers: Option<usize>) -> Result<Self> {
-        let options = LoadOptions { layers, ..LoadOptions::default() };
+    pub(crate) fn load(checkpoint: &Checkpoint, layers: Option<usize>, place: &Place) -> Result<Self> {
+        let options = LoadOptions { layers, ..place.load_options(&checkpoint.weights()?) };
         Ok(Self::of(Decoder::load(checkpoint, &options)?))
     }
 
@@ -75,6 +76,11 @@ impl Target {
         }
         self.idle.lock().push(pass.work);
         Ok(seen)
+    }
+
+    /// Tokens that it knows.
+    pub(crate) fn vocab(&self) -> usize {
+        self.decoder.config().vocab
     }
 
     fn nothing_seen(&self, batch: &Batch, logits: Logits) -> Seen {

@@ -4,14 +4,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use candle_core::{DType, Device, Tensor};
-use espalier_model::Checkpoint;
+use candle_core::{DType, Tensor};
+use espalier_model::{Checkpoint, DeviceKind};
 use serde_json::{Value, json};
 
 use crate::data::Voice;
 use crate::nn::{Llama, Params, Start};
 use crate::output::write_tensors;
+use crate::place::Place;
 use crate::random::{Draws, Purpose, hash};
+
+/// Where training computes unless told otherwise.
+pub(crate) fn processor() -> Place {
+    Place::open(DeviceKind::Cpu).unwrap()
+}
 
 /// A shipped checkpoint.
 pub(crate) fn shipped(name: &str) -> PathBuf {
@@ -46,7 +52,7 @@ pub(crate) fn checkpoint(config: &Value) -> tempfile::TempDir {
         fs::copy(shipped("small").join(name), folder.path().join(name)).unwrap();
     }
     let config = Checkpoint::open(folder.path()).unwrap().config;
-    let mut params = Params::new(DType::F32, &Device::Cpu);
+    let mut params = Params::new(DType::F32, &processor());
     Llama::build(&config, config.layers, &mut params, Start::Random { seed: 0 }).unwrap();
     let tensors: BTreeMap<String, Tensor> =
         params.all().map(|(name, tensor)| (name.to_owned(), noise(name, tensor, 0.2))).collect();

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use espalier_local::SystemArgs;
 use espalier_trainer::{DataOptions, OptimiserOptions, Options, Precision, Sight, TextRecipe};
 
 use super::folders::absolute;
@@ -65,10 +66,11 @@ pub(crate) struct Text {
 
 impl Text {
     /// How the target in a folder is to write.
-    pub(crate) fn recipe(&self, target: PathBuf, threads: usize) -> TextRecipe {
+    pub(crate) fn recipe(&self, target: PathBuf, system: &SystemArgs) -> TextRecipe {
         let &Self { raw, max_tokens, share_greedy, temperature, seed, at_a_time, .. } = self;
         let (greedy_share, answers_at_a_time) = (share_greedy, at_a_time);
-        TextRecipe { target, raw, max_tokens, greedy_share, temperature, seed, answers_at_a_time, threads }
+        let (threads, device) = (system.threads(), system.device);
+        TextRecipe { target, raw, max_tokens, greedy_share, temperature, seed, answers_at_a_time, threads, device }
     }
 }
 
@@ -298,7 +300,7 @@ impl Common {
     }
 
     /// Everything but the text, for a method of this learning rate.
-    pub(crate) fn options(&self, learning_rate: f64, threads: usize) -> Options {
+    pub(crate) fn options(&self, learning_rate: f64, system: &SystemArgs) -> Options {
         let Optimiser { final_share, warmup_share, weight_decay, clip_norm, .. } = self.optimiser;
         let optimiser = OptimiserOptions {
             learning_rate: self.optimiser.learning_rate.unwrap_or(learning_rate),
@@ -319,7 +321,8 @@ impl Common {
             patience: self.patience,
             checkpoint_every: self.checkpoint_every,
             precision,
-            threads,
+            threads: system.threads(),
+            device: system.device,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::CliError;
 /// Has the target answer the prompts.
 pub(super) async fn run(system: &SystemArgs, args: &Text) -> Result<Verdict, CliError> {
     let prompts = prompts::read(&args.prompts, args.limit.map(usize::from))?;
-    let recipe = args.recipe(folder(system, &args.target)?, system.threads());
+    let recipe = args.recipe(folder(system, &args.target)?, system);
     let bar = report::progress(prompts.len() as u64, &format!("{} answers", args.target));
     let out = args.out.clone();
     let written = supervise(move |stop| {

@@ -24,6 +24,20 @@ mod asked {
         Ok(device)
     }
 
+    /// Has a GPU keep what memory tensors give back for the next ones: else it is taken away whenever the host waits, and
+    /// mapped anew afterwards.
+    pub(crate) fn keep_memory(number: usize) -> Result<()> {
+        let mut all = u64::MAX;
+        let attribute = sys::CUmemPool_attribute_enum::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        let device = device(number)?;
+        // SAFETY: the driver gave the device, and the attribute is a number of 64 bits.
+        let kept = unsafe {
+            result::device::get_default_mem_pool(device)
+                .and_then(|pool| result::mem_pool::set_attribute(pool, attribute, (&raw mut all).cast()))
+        };
+        Ok(kept.map_err(candle_core::Error::wrap)?)
+    }
+
     /// Bytes that are free on a GPU.
     pub(crate) fn free(device: &CudaDevice) -> Result<usize> {
         let stream = device.cuda_stream();
@@ -70,13 +84,17 @@ mod asked {
         Ok(Machine { missing, release, devices, capability })
     }
 
+    fn device(number: usize) -> Result<sys::CUdevice> {
+        let number = i32::try_from(number).unwrap_or(i32::MAX);
+        Ok(result::device::get(number).map_err(candle_core::Error::wrap)?)
+    }
+
     fn capability(number: usize) -> Result<i32> {
         use sys::CUdevice_attribute_enum::{
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
         };
-        let device =
-            result::device::get(i32::try_from(number).unwrap_or(i32::MAX)).map_err(candle_core::Error::wrap)?;
+        let device = device(number)?;
         let ask = |attribute| {
             // SAFETY: the driver gave the device.
             unsafe { result::device::get_attribute(device, attribute) }.map_err(candle_core::Error::wrap)
@@ -101,6 +119,11 @@ mod asked {
     }
 
     /// There is no GPU.
+    pub(crate) fn keep_memory(_: usize) -> Result<()> {
+        count().map(drop)
+    }
+
+    /// There is no GPU.
     pub(crate) fn free(_: &CudaDevice) -> Result<usize> {
         count()
     }
@@ -116,4 +139,4 @@ mod asked {
     }
 }
 
-pub(crate) use asked::{copy, count, free, open};
+pub(crate) use asked::{copy, count, free, keep_memory, open};

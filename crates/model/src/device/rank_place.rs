@@ -69,7 +69,8 @@ pub(super) fn name(device: DeviceKind) -> &'static str {
     }
 }
 
-fn open(kind: DeviceKind, rank: usize) -> Result<Device> {
+/// Opens the device of a rank.
+pub(super) fn open(kind: DeviceKind, rank: usize) -> Result<Device> {
     match kind {
         DeviceKind::Cpu | DeviceKind::Candle | DeviceKind::Emulated => Ok(Device::Cpu),
         DeviceKind::Cuda(first) => cuda::open(first + rank),

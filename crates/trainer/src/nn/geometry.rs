@@ -35,17 +35,17 @@ impl Geometry {
 impl Rotation {
     /// The rotations of a batch, every text beginning at position 0.
     pub(crate) fn new(batch: &Batch, rotary: &RotaryTable, dtype: DType, device: &Device) -> Result<Self> {
-        let positions = batch.positions();
         let half = rotary.inv_freq.len();
-        let (mut cos, mut sin) = (vec![0.0; positions.len() * half], vec![0.0; positions.len() * half]);
-        for (cell, position) in positions.into_iter().enumerate() {
-            let range = cell * half..(cell + 1) * half;
-            rotary.write(position, &mut cos[range.clone()], &mut sin[range]);
-        }
-        let tensor = |values: Vec<f32>| -> Result<Tensor> {
+        // Rows share their positions, so the angles of one are those of all.
+        let (mut cos, mut sin) = (vec![0.0; batch.length() * half], vec![0.0; batch.length() * half]);
+        let angles = cos.chunks_exact_mut(half).zip(sin.chunks_exact_mut(half));
+        angles.enumerate().for_each(|(position, (cos, sin))| rotary.write(position, cos, sin));
+        let positions = batch.positions();
+        let tensor = |of_positions: &[f32]| -> Result<Tensor> {
+            let values = positions.iter().flat_map(|position| &of_positions[position * half..][..half]);
             let shape = (batch.rows(), 1, batch.length(), half);
-            Ok(Tensor::from_vec(values, shape, device)?.to_dtype(dtype)?)
+            Ok(Tensor::from_iter(values.copied(), device)?.reshape(shape)?.to_dtype(dtype)?)
         };
-        Ok(Self { cos: tensor(cos)?, sin: tensor(sin)? })
+        Ok(Self { cos: tensor(&cos)?, sin: tensor(&sin)? })
     }
 }

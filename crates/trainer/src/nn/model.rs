@@ -1,5 +1,7 @@
 //! A whole model, or its first layers.
 
+use std::ops::Range;
+
 use candle_core::Tensor;
 use espalier_model::{ModelConfig, NormKind, RotaryTable};
 
@@ -62,17 +64,56 @@ impl Llama {
     /// The logits after each of `exits` (layers counted from 1, rising), all through the same norm and head; each
     /// (batch * length, vocab).
     pub(crate) fn logits_at(&self, batch: &Batch, exits: &[usize]) -> Result<Vec<Tensor>> {
-        let mut x = embed(&self.embedding, batch)?; // (batch, length, hidden)
-        let geometry = Geometry::causal(batch, &self.rotary, x.dtype(), x.device())?;
+        let Passage { mut x, geometry } = self.begin(batch)?;
+        let mut done = 0;
         let mut logits = Vec::with_capacity(exits.len());
-        for (layer, number) in self.layers.iter().zip(1..) {
-            x = layer.forward(&x, &geometry)?;
-            if exits.contains(&number) {
-                logits.push(self.head.logits(&x)?);
-            }
+        for &exit in exits {
+            x = self.run(x, done..exit, &geometry)?;
+            logits.push(self.head.logits(&x)?);
+            done = exit;
         }
         Ok(logits)
     }
+
+    /// The residual stream after layer `layer` (from 1): (batch, length, hidden).
+    pub(crate) fn states(&self, batch: &Batch, layer: usize) -> Result<Tensor> {
+        let Passage { x, geometry } = self.begin(batch)?;
+        self.run(x, 0..layer, &geometry)
+    }
+
+    /// The same, and the logits after the last layer.
+    pub(crate) fn states_and_logits(&self, batch: &Batch, layer: usize) -> Result<Tapped> {
+        let Passage { x, geometry } = self.begin(batch)?;
+        let states = self.run(x, 0..layer, &geometry)?;
+        let last = self.run(states.clone(), layer..self.layers.len(), &geometry)?;
+        Ok(Tapped { states, logits: self.head.logits(&last)? })
+    }
+
+    fn begin(&self, batch: &Batch) -> Result<Passage> {
+        let x = embed(&self.embedding, batch)?;
+        let geometry = Geometry::causal(batch, &self.rotary, x.dtype(), x.device())?;
+        Ok(Passage { x, geometry })
+    }
+
+    fn run(&self, x: Tensor, layers: Range<usize>, geometry: &Geometry) -> Result<Tensor> {
+        self.layers[layers].iter().try_fold(x, |x, layer| layer.forward(&x, geometry))
+    }
+}
+
+/// A batch on its way through the layers.
+struct Passage {
+    /// (batch, length, hidden)
+    x: Tensor,
+    geometry: Geometry,
+}
+
+/// What a model says of a batch, and what it thought on the way.
+#[derive(Debug)]
+pub(crate) struct Tapped {
+    /// (batch, length, hidden): the residual stream after the tapped layer.
+    pub(crate) states: Tensor,
+    /// (batch * length, vocab)
+    pub(crate) logits: Tensor,
 }
 
 /// Refuses what is not of the Llama family.

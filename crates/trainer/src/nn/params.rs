@@ -6,6 +6,7 @@ use candle_core::{DType, Device, Tensor, Var};
 use espalier_model::Weights;
 
 use crate::error::Result;
+use crate::place::Place;
 use crate::random::{Draws, Purpose, hash};
 
 /// The standard deviation of random matrices (`initializer_range` of Hugging Face's Llama).
@@ -17,14 +18,21 @@ pub(crate) struct Params {
     trained: BTreeMap<String, Var>,
     /// Saved with the others, but never changed.
     frozen: BTreeMap<String, Tensor>,
+    /// Whether any is trained.
+    learns: bool,
     pub(crate) dtype: DType,
-    pub(crate) device: Device,
+    pub(crate) place: Place,
 }
 
 impl Params {
-    /// None yet; all will be of this type, on this device.
-    pub(crate) fn new(dtype: DType, device: &Device) -> Self {
-        Self { trained: BTreeMap::new(), frozen: BTreeMap::new(), dtype, device: device.clone() }
+    /// None yet; all will be of this type, at this place.
+    pub(crate) fn new(dtype: DType, place: &Place) -> Self {
+        Self { trained: BTreeMap::new(), frozen: BTreeMap::new(), learns: true, dtype, place: place.clone() }
+    }
+
+    /// The same for a model that stays as it is: no operation on its tensors is kept for gradients.
+    pub(crate) fn frozen(dtype: DType, place: &Place) -> Self {
+        Self { learns: false, ..Self::new(dtype, place) }
     }
 
     /// The trained tensors, by name.
@@ -40,8 +48,8 @@ impl Params {
 
     /// Adds a tensor. What is returned shares a trained tensor's memory and sees every update.
     fn add(&mut self, name: String, value: &Tensor, trained: bool) -> Result<Tensor> {
-        let value = value.to_dtype(self.dtype)?.to_device(&self.device)?;
-        if !trained {
+        let value = value.to_dtype(self.dtype)?.to_device(self.place.device())?;
+        if !trained || !self.learns {
             self.frozen.insert(name, value.clone());
             return Ok(value);
         }

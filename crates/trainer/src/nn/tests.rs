@@ -1,16 +1,16 @@
 //! The differentiable model against the oracle.
 #![allow(clippy::unwrap_used)]
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 use espalier_model::{Checkpoint, Golden, Reference};
 use serde_json::json;
 
 use super::{Llama, Params, Start, check_length};
 use crate::data::Batch;
-use crate::testing::{checkpoint, golden, max_abs, tiny_config};
+use crate::testing::{checkpoint, golden, max_abs, processor, tiny_config};
 
 fn model(checkpoint: &Checkpoint) -> Llama {
-    let mut params = Params::new(DType::F32, &Device::Cpu);
+    let mut params = Params::new(DType::F32, &processor());
     let weights = checkpoint.weights().unwrap();
     Llama::build(&checkpoint.config, checkpoint.config.layers, &mut params, Start::Copy(&weights)).unwrap()
 }
@@ -82,7 +82,7 @@ fn exits_share_norm_and_head() {
 
 #[test]
 fn other_families_and_outgrown_windows_are_refused() {
-    let mut params = Params::new(DType::F32, &Device::Cpu);
+    let mut params = Params::new(DType::F32, &processor());
     let neox = golden("gpt-neox").config;
     let fault = Llama::build(&neox, 1, &mut params, Start::Random { seed: 0 }).unwrap_err().to_string();
     assert_eq!(fault, "a model with LayerNorm cannot be trained here: only the Llama family can");

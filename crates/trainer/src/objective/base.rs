@@ -46,7 +46,7 @@ impl Base {
 
     fn build(config: &ModelConfig, start: Start<'_>, product: Product, setting: &Setting) -> Result<Self> {
         check_length(config, setting.length)?;
-        let mut params = Params::new(setting.dtype, &setting.device);
+        let mut params = Params::new(setting.dtype, &setting.place);
         let model = Llama::build(config, config.layers, &mut params, start)?;
         Ok(Self { params, model, layers: config.layers, product })
     }
@@ -60,7 +60,7 @@ impl Objective for Base {
     fn predict(&self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
         let mut logits = self.model.logits_at(batch, &[self.layers])?;
         let exits = logits.drain(..).map(|logits| super::Exit { name: "next token".to_owned(), logits }).collect();
-        Ok(Prediction { exits, goal: Goal::Tokens(batch.labels().to_vec()).into() })
+        Ok(Prediction { exits, goal: Goal::of_tokens(batch.labels().to_vec(), &self.params.place)?.into() })
     }
 
     fn product(&self) -> &Product {

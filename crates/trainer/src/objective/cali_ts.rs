@@ -6,8 +6,8 @@
 
 use candle_core::Tensor;
 use espalier_model::{
-    Checkpoint, DraftModel, LoadOptions, Logits, ModelError, PREDICTOR_STEPS, PredictorConfig, PredictorKind,
-    fingerprint, normalise_state,
+    Checkpoint, DraftModel, Logits, ModelError, PREDICTOR_STEPS, PredictorConfig, PredictorKind, fingerprint,
+    normalise_state,
 };
 use espalier_speculation::{Token, arg_max};
 use serde_json::json;
@@ -46,7 +46,8 @@ impl CaliTs {
     pub(super) fn open(method: &CaliTsMethod, setting: &Setting) -> Result<Self> {
         let checkpoint = Checkpoint::open(&method.target)?;
         check_tokenizer(&method.drafter, &method.target)?;
-        let drafter = DraftModel::open(&method.drafter, Some(&method.target), &LoadOptions::default())?;
+        let options = setting.place.load_options(&checkpoint.weights()?);
+        let drafter = DraftModel::open(&method.drafter, Some(&method.target), &options)?;
         check_length(&checkpoint.config, setting.length)?;
         check_length(drafter.decoder().config(), setting.length)?;
         let taps = drafter.kind().tapped_layer();
@@ -58,14 +59,14 @@ impl CaliTs {
             drafter: fingerprint(&method.drafter)?,
             draft_hidden_size: drafter.decoder().config().hidden,
         };
-        let mut params = Params::new(setting.dtype, &setting.device);
+        let mut params = Params::new(setting.dtype, &setting.place);
         let mut scope = Scope::new(&mut params, "", Start::Random { seed: setting.seed });
         let [matrices, output] = config.shapes().map(|(name, shape)| scope.tensor(name, &shape));
         Ok(Self {
             matrices: matrices?,
             output: output?,
             params,
-            target: Target::load(&checkpoint, None)?,
+            target: Target::load(&checkpoint, None, &setting.place)?,
             reads_states: taps.is_some(),
             draft_layers: drafter.decoder().layers(),
             product: product(method, &config, drafter.kind().name()),
@@ -84,7 +85,8 @@ impl CaliTs {
 
     /// Two logits for each position, that of disagreement being 0: (positions, 2).
     fn logits(&self, rounds: &Rounds) -> Result<Tensor> {
-        let Params { dtype, ref device, .. } = self.params;
+        let Params { dtype, ref place, .. } = self.params;
+        let device = place.device();
         let (hidden, positions) = (self.config.target.hidden_size, rounds.steps.len());
         let tensor = |values: &[f32]| Tensor::from_slice(values, (positions, values.len() / positions), device);
         let of_target = tensor(&rounds.target_states)?.to_dtype(dtype)?; // (positions, hidden)
@@ -109,7 +111,7 @@ impl Objective for CaliTs {
         let drafter = self.draft(batch, &starts, &target)?;
         let rounds = Rounds::new(batch, &starts, &target, &drafter)?;
         let logits = self.logits(&rounds)?;
-        Ok(Prediction::single("agreement", logits, Goal::Tokens(rounds.agrees)))
+        Ok(Prediction::single("agreement", logits, Goal::of_tokens(rounds.agrees, &self.params.place)?))
     }
 
     fn product(&self) -> &Product {

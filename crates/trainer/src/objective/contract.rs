@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 use serde_json::Value;
 
 use super::loss::{Goal, loss_sum};
 use crate::data::Batch;
 use crate::error::Result;
 use crate::nn::Params;
+use crate::place::Place;
 use crate::random::Draws;
 
 /// A model in training and the loss that it is trained by.
@@ -68,8 +69,8 @@ pub(crate) struct Product {
 pub(crate) struct Setting {
     /// The element type of training: f32, or f64 where gradients are checked.
     pub(crate) dtype: DType,
-    /// Where training computes; the frozen target is always on the CPU.
-    pub(crate) device: Device,
+    /// Where training computes.
+    pub(crate) place: Place,
     /// The seed of random weights.
     pub(crate) seed: u64,
     /// The longest row.

@@ -3,18 +3,17 @@
 //! Layer, norm and head begin as the target's last and are trained; the first layers are the target's own and run
 //! frozen.
 
-use candle_core::Tensor;
-use espalier_model::{Checkpoint, DraftConfig, Logits, ModelConfig, ModelError, RotaryTable, Weights};
+use espalier_model::{Checkpoint, DraftConfig, ModelConfig, ModelError, RotaryTable, Weights};
 use serde_json::json;
 
-use super::{Goal, Objective, Prediction, Product, Setting};
+use super::{Frozen, Goal, Objective, Prediction, Product, Setting};
 use crate::data::Batch;
 use crate::error::Result;
 use crate::nn::{Geometry, Head, Layer, Params, Scope, Start, check_family, check_length, head_alone, layer_prefix};
 use crate::output::config;
 use crate::random::Draws;
 use crate::recipe::EarlyExitMethod;
-use crate::target::{self, Target};
+use crate::target;
 
 /// The exit, and the target's first layers below it.
 pub(super) struct EarlyExit {
@@ -22,9 +21,8 @@ pub(super) struct EarlyExit {
     layer: Layer,
     head: Head,
     rotary: RotaryTable,
-    target: Target,
+    target: Frozen,
     shared_layers: usize,
-    hidden: usize,
     product: Product,
 }
 
@@ -37,16 +35,15 @@ impl EarlyExit {
         }
         check_family(config)?;
         check_length(config, setting.length)?;
-        let mut params = Params::new(setting.dtype, &setting.device);
+        let mut params = Params::new(setting.dtype, &setting.place);
         let (layer, head) = build(config, &checkpoint.weights()?, &mut params)?;
         Ok(Self {
             params,
             layer,
             head,
             rotary: RotaryTable::new(config),
-            target: Target::load(&checkpoint, Some(method.shared_layers))?,
+            target: Frozen::load(&checkpoint, Some(method.shared_layers), setting)?,
             shared_layers: method.shared_layers,
-            hidden: config.hidden,
             product: product(method, &checkpoint)?,
         })
     }
@@ -68,13 +65,11 @@ impl Objective for EarlyExit {
     }
 
     fn predict(&self, batch: &Batch, _draws: Draws) -> Result<Prediction> {
-        let Params { dtype, ref device, .. } = self.params;
-        let seen = self.target.see(batch, self.shared_layers, Logits::None)?;
-        let shape = (batch.rows(), batch.length(), self.hidden);
-        let states = Tensor::from_vec(seen.states, shape, device)?.to_dtype(dtype)?; // (batch, length, hidden)
-        let geometry = Geometry::causal(batch, &self.rotary, dtype, device)?;
+        let Params { dtype, ref place, .. } = self.params;
+        let states = self.target.states(batch, self.shared_layers)?; // (batch, length, hidden)
+        let geometry = Geometry::causal(batch, &self.rotary, dtype, place.device())?;
         let logits = self.head.logits(&self.layer.forward(&states, &geometry)?)?;
-        Ok(Prediction::single("next token", logits, Goal::Tokens(batch.labels().to_vec())))
+        Ok(Prediction::single("next token", logits, Goal::of_tokens(batch.labels().to_vec(), place)?))
     }
 
     fn product(&self) -> &Product {

@@ -4,11 +4,12 @@
 //! the layer begins with random weights. The target runs frozen, on the fly.
 
 use candle_core::Tensor;
-use espalier_model::{Checkpoint, DraftConfig, Logits, ModelConfig, RotaryTable};
+use espalier_model::{Checkpoint, DraftConfig, ModelConfig, RotaryTable};
 use serde_json::json;
 
 use super::dual_block::{Blocks, dual_block_mask};
-use super::{Distribution, Goal, Objective, Prediction, Product, Setting};
+use super::frozen::Lesson;
+use super::{Frozen, Goal, Objective, Prediction, Product, Setting};
 use crate::data::Batch;
 use crate::error::{Result, in_range};
 use crate::nn::{
@@ -18,7 +19,7 @@ use crate::nn::{
 use crate::output::config;
 use crate::random::Draws;
 use crate::recipe::{EddMethod, Sight};
-use crate::target::{self, Target};
+use crate::target;
 
 /// The drafter: what is trained.
 #[derive(Debug)]
@@ -59,9 +60,9 @@ impl EddDrafter {
         Ok(Self { embedding, layer, head, sight, rotary: RotaryTable::new(config) })
     }
 
-    /// The logits at every position, whose block begins at `starts` of its text, over the target's `states` (positions,
-    /// hidden) as far as it reads them: (positions, vocab).
-    pub(crate) fn logits(&self, batch: &Batch, starts: &[usize], states: Vec<f32>) -> Result<Tensor> {
+    /// The logits at every position, whose block begins at `starts` of its text, over the target's `states` (batch,
+    /// length, hidden) as far as it reads them: (positions, vocab).
+    pub(crate) fn logits(&self, batch: &Batch, starts: &[usize], states: &Tensor) -> Result<Tensor> {
         let x = embed(&self.embedding, batch)?; // (batch, length, hidden)
         let all_tokens = match self.sight {
             Sight::Tokens => {
@@ -71,10 +72,9 @@ impl EddDrafter {
             Sight::States => false,
             Sight::TokensAndStates => true,
         };
-        let states = Tensor::from_vec(states, x.shape(), x.device())?.to_dtype(x.dtype())?;
         let mask = dual_block_mask(batch, starts, all_tokens, x.dtype(), x.device())?;
         let rotation = Rotation::new(batch, &self.rotary, x.dtype(), x.device())?;
-        self.head.logits(&self.layer.forward_over(&x, &states, &Geometry { rotation, mask })?)
+        self.head.logits(&self.layer.forward_over(&x, states, &Geometry { rotation, mask })?)
     }
 }
 
@@ -82,10 +82,9 @@ impl EddDrafter {
 pub(super) struct Edd {
     params: Params,
     drafter: EddDrafter,
-    target: Target,
+    target: Frozen,
     method: EddMethod,
     tapped: usize,
-    vocab: usize,
     product: Product,
 }
 
@@ -96,7 +95,7 @@ impl Edd {
         let tapped = method.tapped_layer.unwrap_or(default_tap(config.layers));
         in_range("the tapped layer", tapped as f64, 1.0, config.layers as f64)?;
         check_length(config, setting.length)?;
-        let mut params = Params::new(setting.dtype, &setting.device);
+        let mut params = Params::new(setting.dtype, &setting.place);
         let weights = checkpoint.weights()?;
         let start = EddStart {
             outer: Start::Copy(&weights),
@@ -108,10 +107,9 @@ impl Edd {
         Ok(Self {
             params,
             drafter,
-            target: Target::load(&checkpoint, None)?,
+            target: Frozen::load(&checkpoint, None, setting)?,
             method: method.clone(),
             tapped,
-            vocab: config.vocab,
             product: product(method, &checkpoint, tapped)?,
         })
     }
@@ -124,11 +122,10 @@ impl Objective for Edd {
 
     fn predict(&self, batch: &Batch, mut draws: Draws) -> Result<Prediction> {
         let EddMethod { block_min, block_max, divergence, .. } = self.method;
-        let seen = self.target.see(batch, self.tapped, Logits::All)?;
+        let Lesson { states, goal } = self.target.teach(batch, self.tapped, &batch.holds_text())?;
         let starts = Blocks { min: block_min, max: block_max }.cut(batch, &mut draws);
-        let logits = self.drafter.logits(batch, &starts, seen.states)?;
-        let goal = Distribution::of_logits(seen.logits, self.vocab, &batch.holds_text())?;
-        let goal = if divergence { Goal::Distribution(goal) } else { Goal::Tokens(batch.labels().to_vec()) };
+        let logits = self.drafter.logits(batch, &starts, &states)?;
+        let goal = if divergence { goal } else { Goal::of_tokens(batch.labels().to_vec(), &self.params.place)? };
         Ok(Prediction::single("draft", logits, goal))
     }
 

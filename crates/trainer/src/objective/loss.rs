@@ -1,19 +1,19 @@
-//! Cross-entropy and divergence over the vocabulary, in one pass each way on the CPU.
+//! Cross-entropy and divergence over the vocabulary, in one pass each way on the processor.
 //!
 //! Written with tensor operations, either loss reads and writes the logits a dozen times; [`RowLoss`] reads them once
-//! forwards and writes the gradient once backwards. On other devices the tensor operations are used; a test holds the
-//! two together.
+//! forwards and writes the gradient once backwards. Other devices have [`TensorGoal`]; a test holds the two together.
 
 use std::sync::Arc;
 
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Shape, Tensor, WithDType};
-use candle_nn::ops::log_softmax;
 use espalier_speculation::Token;
 use rayon::prelude::*;
 
 use super::distribution::Distribution;
+use super::tensor_goal::TensorGoal;
 use crate::error::Result;
+use crate::place::Place;
 use crate::real::{self, Real, with_real};
 
 /// What this operation is called in errors.
@@ -26,31 +26,64 @@ pub(crate) enum Goal {
     Tokens(Vec<Option<Token>>),
     /// What the target says: the loss is `KL(p || q)`.
     Distribution(Distribution),
+    /// Either, or a mix, where tensor operations compute the loss.
+    Tensors(TensorGoal),
 }
 
 impl Goal {
-    /// Per position, the token that is best to say, where the position counts.
+    /// One token at each position; those without one do not count.
+    pub(super) fn of_tokens(tokens: Vec<Option<Token>>, place: &Place) -> Result<Self> {
+        if place.has_kernels() {
+            return Ok(Self::Tokens(tokens));
+        }
+        Ok(Self::Tensors(TensorGoal::of_tokens(&tokens, 1.0, place.device())?))
+    }
+
+    /// The beginning of a mix over a vocabulary: the tokens with a share.
+    pub(super) fn of_tokens_in_part(tokens: &[Option<Token>], vocab: usize, share: f64, place: &Place) -> Result<Self> {
+        if place.has_kernels() {
+            return Ok(Self::Distribution(Distribution::of_tokens(tokens, vocab, share)));
+        }
+        Ok(Self::Tensors(TensorGoal::of_tokens(tokens, share, place.device())?))
+    }
+
+    /// Adds to a mix what a model says, with a weight; those of all parts must come to 1. What is best to say stays.
+    pub(super) fn add(&mut self, said: Self, weight: f64) -> Result<()> {
+        match (self, said) {
+            (Self::Distribution(sum), Self::Distribution(said)) => sum.add(&said, weight),
+            (Self::Tensors(sum), Self::Tensors(said)) => sum.add(said, weight)?,
+            _ => return Err(candle_core::Error::msg("what is said at two places cannot be mixed").into()),
+        }
+        Ok(())
+    }
+
+    /// Per position, the token that is best to say, where the position counts; empty where tensors say it.
     fn best(&self) -> &[Option<Token>] {
         match self {
             Self::Tokens(tokens) => tokens,
             Self::Distribution(distribution) => &distribution.best,
+            Self::Tensors(_) => &[],
         }
     }
 
     /// Positions that count.
     pub(crate) fn counted(&self) -> usize {
-        self.best().iter().flatten().count()
+        match self {
+            Self::Tensors(goal) => goal.counted,
+            _ => self.best().iter().flatten().count(),
+        }
     }
 
     /// What should be said at one position.
     fn at(&self, position: usize) -> Option<Row<'_>> {
-        let best = self.best()[position]?;
-        Some(match self {
-            Self::Tokens(_) => Row::Token(best as usize),
+        let best = self.best().get(position).copied().flatten()?;
+        match self {
+            Self::Tokens(_) => Some(Row::Token(best as usize)),
             Self::Distribution(Distribution { probs, vocab, negative_entropy, .. }) => {
-                Row::Probs(&probs[position * vocab..][..*vocab], negative_entropy[position])
+                Some(Row::Probs(&probs[position * vocab..][..*vocab], negative_entropy[position]))
             }
-        })
+            Self::Tensors(_) => None,
+        }
     }
 }
 
@@ -63,36 +96,19 @@ enum Row<'a> {
 
 /// The sum of the losses of `logits` (positions, vocab) over the positions that count: a scalar.
 pub(crate) fn loss_sum(logits: &Tensor, goal: &Arc<Goal>) -> Result<Tensor> {
-    if logits.device().is_cpu() {
-        return Ok(logits.contiguous()?.apply_op1(RowLoss { goal: goal.clone() })?);
+    match &**goal {
+        Goal::Tensors(goal) => goal.loss_sum(logits),
+        _ => Ok(logits.contiguous()?.apply_op1(RowLoss { goal: goal.clone() })?),
     }
-    composed(logits, goal)
 }
 
 /// How many of the counted positions have their largest logit at the best token.
 pub(crate) fn hits(logits: &Tensor, goal: &Goal) -> Result<usize> {
+    if let Goal::Tensors(goal) = goal {
+        return goal.hits(logits);
+    }
     let said: Vec<Token> = logits.argmax(D::Minus1)?.to_vec1()?;
     Ok(said.into_iter().zip(goal.best()).filter(|(said, best)| Some(*said) == **best).count())
-}
-
-/// The same loss by tensor operations.
-fn composed(logits: &Tensor, goal: &Goal) -> Result<Tensor> {
-    let log_q = log_softmax(logits, D::Minus1)?; // (positions, vocab)
-    let (positions, device) = (logits.dim(0)?, logits.device());
-    let column = |values: Vec<f64>| Tensor::from_vec(values, (positions, 1), device)?.to_dtype(logits.dtype());
-    let counts = column(goal.best().iter().map(|best| f64::from(u8::from(best.is_some()))).collect())?;
-    let each = match goal {
-        Goal::Tokens(tokens) => {
-            let tokens: Vec<Token> = tokens.iter().map(|token| token.unwrap_or(0)).collect();
-            log_q.gather(&Tensor::from_vec(tokens, (positions, 1), device)?, D::Minus1)?.neg()?
-        }
-        Goal::Distribution(Distribution { probs, vocab, negative_entropy, .. }) => {
-            let probs = Tensor::from_slice(probs, (positions, *vocab), device)?.to_dtype(logits.dtype())?;
-            let cross_entropy = (probs * log_q)?.sum_keepdim(D::Minus1)?.neg()?;
-            (cross_entropy + column(negative_entropy.clone())?)?
-        }
-    }; // (positions, 1)
-    Ok((each * counts)?.sum_all()?)
 }
 
 /// The sum of losses, as one operation.
@@ -189,6 +205,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use candle_core::{Device, Var};
+    use espalier_model::DeviceKind;
 
     use super::*;
 
@@ -199,12 +216,29 @@ mod tests {
         (0..POSITIONS * VOCAB).map(|i| 3.0 * ((i as f64) * salt).sin()).collect()
     }
 
+    const TOKENS: [Option<Token>; POSITIONS] = [Some(3), None, Some(0), Some(6), Some(2)];
+    const COUNTED: [bool; POSITIONS] = [true, true, false, true, true];
+
+    /// What a model says of which the logits are these.
+    fn said(salt: f64) -> Distribution {
+        let logits = logits(salt).into_iter().map(|x| x as f32).collect();
+        Distribution::of_logits(logits, VOCAB, &COUNTED).unwrap()
+    }
+
+    /// The same for tensor operations.
+    fn said_by_tensors(salt: f64) -> TensorGoal {
+        let logits = Tensor::from_vec(logits(salt), (POSITIONS, VOCAB), &Device::Cpu).unwrap();
+        TensorGoal::of_logits(&logits, &COUNTED).unwrap()
+    }
+
     fn goals() -> [Arc<Goal>; 2] {
-        let tokens = vec![Some(3), None, Some(0), Some(6), Some(2)];
-        let target = logits(2.3).into_iter().map(|x| x as f32).collect();
-        let counted = [true, true, false, true, true];
-        let distribution = Distribution::of_logits(target, VOCAB, &counted).unwrap();
-        [Arc::new(Goal::Tokens(tokens)), Arc::new(Goal::Distribution(distribution))]
+        [Arc::new(Goal::Tokens(TOKENS.to_vec())), Arc::new(Goal::Distribution(said(2.3)))]
+    }
+
+    /// The same goals at a place without kernels.
+    fn goals_of_tensors() -> [Arc<Goal>; 2] {
+        let candle = Place::open(DeviceKind::Candle).unwrap();
+        [Goal::of_tokens(TOKENS.to_vec(), &candle).unwrap(), Goal::Tensors(said_by_tensors(2.3))].map(Arc::new)
     }
 
     fn value_and_gradient(logits: &Var, loss: &Tensor) -> (f64, Vec<f64>) {
@@ -215,17 +249,36 @@ mod tests {
     #[test]
     fn one_pass_gives_what_tensor_operations_give() {
         let logits = Var::from_vec(logits(1.7), (POSITIONS, VOCAB), &Device::Cpu).unwrap();
-        for goal in goals() {
-            assert_eq!(goal.counted(), 4);
-            let (fused, fused_gradient) =
-                value_and_gradient(&logits, &(loss_sum(&logits, &goal).unwrap() * 0.3).unwrap());
-            let (slow, slow_gradient) =
-                value_and_gradient(&logits, &(composed(&logits, &goal).unwrap() * 0.3).unwrap());
+        for (goal, of_tensors) in goals().into_iter().zip(goals_of_tensors()) {
+            assert_eq!((goal.counted(), of_tensors.counted()), (4, 4));
+            let of = |goal| value_and_gradient(&logits, &(loss_sum(&logits, goal).unwrap() * 0.3).unwrap());
+            let ((fused, fused_gradient), (slow, slow_gradient)) = (of(&goal), of(&of_tensors));
             assert!((fused - slow).abs() < 1e-6, "{fused} {slow}");
             for (fused, slow) in fused_gradient.iter().zip(&slow_gradient) {
                 assert!((fused - slow).abs() < 1e-6, "{fused} {slow}");
             }
+            assert_eq!(hits(&logits, &goal).unwrap(), hits(&logits, &of_tensors).unwrap());
         }
+    }
+
+    #[test]
+    fn a_mix_is_the_same_at_both_places_and_of_one_place_alone() {
+        let logits = Tensor::from_vec(logits(1.7), (POSITIONS, VOCAB), &Device::Cpu).unwrap();
+        let mixes = [DeviceKind::Cpu, DeviceKind::Candle].map(|kind| {
+            let place = Place::open(kind).unwrap();
+            Goal::of_tokens_in_part(&COUNTED.map(|counted| counted.then_some(3)), VOCAB, 0.5, &place).unwrap()
+        });
+        let [mut rows, mut tensors] = mixes;
+        for (salt, weight) in [(2.3, 0.2), (0.9, 0.3)] {
+            rows.add(Goal::Distribution(said(salt)), weight).unwrap();
+            tensors.add(Goal::Tensors(said_by_tensors(salt)), weight).unwrap();
+        }
+        let fault = rows.add(Goal::Tensors(said_by_tensors(0.9)), 0.3).unwrap_err().to_string();
+        assert!(fault.contains("what is said at two places cannot be mixed"), "{fault}");
+        assert_eq!(hits(&logits, &rows).unwrap(), hits(&logits, &tensors).unwrap());
+        let [rows, tensors] = [rows, tensors].map(|goal| loss_sum(&logits, &Arc::new(goal)).unwrap());
+        let (rows, tensors) = (rows.to_scalar::<f64>().unwrap(), tensors.to_scalar::<f64>().unwrap());
+        assert!((rows - tensors).abs() < 1e-5, "{rows} {tensors}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 use espalier_model::{
     Asked, Checkpoint, Decoder, DraftModel, KvCache, LoadOptions, Logits, Predictor, Row, Segment, States, Workspace,
 };
@@ -20,7 +20,7 @@ use crate::data::Batch;
 use crate::output::write_tensors;
 use crate::random::{Draws, Purpose};
 use crate::recipe::{CaliTsMethod, EarlyExitMethod, EddMethod, Method, Sight, SortedMethod};
-use crate::testing::{checkpoint, max_abs, noise, shipped, tiny_config};
+use crate::testing::{checkpoint, max_abs, noise, processor, shipped, tiny_config};
 
 const TEXT: [u32; 23] = [1, 17, 900, 4000, 33, 8, 5, 6, 7, 2, 250, 3, 77, 77, 1000, 12, 9, 2047, 64, 31, 500, 3999, 21];
 
@@ -30,7 +30,7 @@ fn draws() -> Draws {
 
 /// An objective whose weights have pronounced opinions.
 fn objective(method: &Method) -> Box<dyn Objective> {
-    let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: 4, length: TEXT.len() };
+    let setting = Setting { dtype: DType::F32, place: processor(), seed: 4, length: TEXT.len() };
     let objective = open(method, &setting).unwrap();
     for (name, var) in objective.params().trained() {
         var.set(&noise(&format!("trained {name}"), var.as_tensor(), 0.2)).unwrap();
@@ -222,7 +222,7 @@ fn a_drafter_of_other_tokens_is_refused() {
     tokenizer["model"]["vocab"]["a token of its own"] = json!(4096);
     fs::write(&path, tokenizer.to_string()).unwrap();
     let method = CaliTsMethod { target: target.path().to_owned(), drafter: drafter.path().to_owned() };
-    let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: 4, length: 8 };
+    let setting = Setting { dtype: DType::F32, place: processor(), seed: 4, length: 8 };
     let fault = open(&Method::CaliTs(method), &setting).err().unwrap().to_string();
     assert!(fault.contains(" has the tokenizer ") && fault.contains(", expected "), "{fault}");
 }

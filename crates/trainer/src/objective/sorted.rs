@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
-use espalier_model::{Checkpoint, Logits, ModelError};
+use espalier_model::{Checkpoint, ModelError};
 use serde_json::json;
 
-use super::{Distribution, Exit, Goal, Objective, Prediction, Product, Setting};
+use super::{Exit, Frozen, Goal, Objective, Prediction, Product, Setting};
 use crate::data::Batch;
 use crate::error::{Result, TrainError, in_range};
 use crate::files;
 use crate::nn::{Llama, Params, Start, check_length};
 use crate::output::config;
+use crate::place::Place;
 use crate::random::Draws;
 use crate::recipe::SortedMethod;
-use crate::target::{Target, check_tokenizer};
+use crate::target::check_tokenizer;
 
 /// A model whose exits share one norm and one head: the mean over exits of the loss.
 pub(super) struct Sorted {
@@ -33,7 +34,7 @@ impl Sorted {
             return Err(ModelError::Layers { asked: *layers, available }.into());
         }
         check_length(&checkpoint.config, setting.length)?;
-        let mut params = Params::new(setting.dtype, &setting.device);
+        let mut params = Params::new(setting.dtype, &setting.place);
         let model = Llama::build(&checkpoint.config, *layers, &mut params, Start::Copy(&checkpoint.weights()?))?;
         let mut config = config::read(init)?;
         config::cut_layers(&mut config, *layers);
@@ -43,21 +44,22 @@ impl Sorted {
             ("exits after layers".to_owned(), format!("{exits:?}")),
         ];
         about.extend(about_teachers(method));
-        let teachers = Teachers::open(method, checkpoint.config.vocab, setting.length)?;
+        let teachers = Teachers::open(method, checkpoint.config.vocab, setting)?;
         Ok(Self { params, model, exits: exits.clone(), teachers, product: Product { config, about } })
     }
 }
 
 /// The targets that teach, and how much they count.
 struct Teachers {
-    targets: Vec<Target>,
+    targets: Vec<Frozen>,
     weight: f64,
     vocab: usize,
+    place: Place,
 }
 
 impl Teachers {
-    /// Loads the teachers of a drafter with `vocab` tokens for rows of `length`.
-    fn open(method: &SortedMethod, vocab: usize, length: usize) -> Result<Self> {
+    /// Loads the teachers of a drafter with `vocab` tokens.
+    fn open(method: &SortedMethod, vocab: usize, setting: &Setting) -> Result<Self> {
         let open = |folder: &Path| {
             check_tokenizer(folder, &method.init)?;
             let checkpoint = Checkpoint::open(folder)?;
@@ -65,26 +67,25 @@ impl Teachers {
             if config.vocab != vocab {
                 return Err(TrainError::Teacher { folder: folder.to_owned(), found: config.vocab, expected: vocab });
             }
-            in_range("the length of a row", length as f64, 1.0, config.context as f64)?;
-            Target::load(&checkpoint, None)
+            in_range("the length of a row", setting.length as f64, 1.0, config.context as f64)?;
+            Frozen::load(&checkpoint, None, setting)
         };
         let targets = method.teachers.iter().map(|folder| open(folder)).collect::<Result<_>>()?;
-        Ok(Self { targets, weight: method.teacher_weight, vocab })
+        Ok(Self { targets, weight: method.teacher_weight, vocab, place: setting.place.clone() })
     }
 
     /// What should be said: the text's next token, or a mix of it and what the teachers say.
     fn goal(&self, batch: &Batch) -> Result<Goal> {
         let labels = batch.labels();
         if self.targets.is_empty() {
-            return Ok(Goal::Tokens(labels.to_vec()));
+            return Goal::of_tokens(labels.to_vec(), &self.place);
         }
         let counted: Vec<bool> = labels.iter().map(Option::is_some).collect();
-        let mut goal = Distribution::of_tokens(labels, self.vocab, 1.0 - self.weight);
+        let mut goal = Goal::of_tokens_in_part(labels, self.vocab, 1.0 - self.weight, &self.place)?;
         for target in &self.targets {
-            let said = Distribution::of_logits(target.see(batch, 1, Logits::All)?.logits, self.vocab, &counted)?;
-            goal.add(&said, self.weight / self.targets.len() as f64);
+            goal.add(target.teach(batch, 1, &counted)?.goal, self.weight / self.targets.len() as f64)?;
         }
-        Ok(Goal::Distribution(goal))
+        Ok(goal)
     }
 }
 

@@ -1,20 +1,22 @@
 //! Every objective: its gradients against finite differences, its model against its own text.
 #![allow(clippy::unwrap_used)]
 
-use candle_core::{DType, Device, Tensor, Var};
-use espalier_model::{Checkpoint, Logits, Reference};
+use candle_core::{DType, Tensor, Var};
+use espalier_model::{Checkpoint, DeviceKind, Logits, Reference};
 
 use super::edd::{EddDrafter, EddStart};
-use super::{Objective, Prediction, Setting, open};
+use super::frozen::Frozen;
+use super::{Objective, Prediction, Setting, loss_sum, open};
 use crate::data::Batch;
 use crate::nn::{Params, Start};
 use crate::optimiser::{AdamW, Gradients, Stride};
+use crate::place::Place;
 use crate::random::{Draws, Purpose};
 use crate::recipe::{
     BaseMethod, CaliTsMethod, EarlyExitMethod, EddMethod, Method, ModelShape, OptimiserOptions, Sight, SortedMethod,
 };
 use crate::target::Target;
-use crate::testing::{checkpoint, max_abs, noise, shipped, tiny_config};
+use crate::testing::{checkpoint, golden, max_abs, noise, processor, shipped, tiny_config};
 
 fn methods(folder: &std::path::Path) -> Vec<(&'static str, Method)> {
     let edd = EddMethod { block_min: 2, block_max: 4, ..EddMethod::new(folder.to_owned()) };
@@ -37,7 +39,15 @@ fn methods(folder: &std::path::Path) -> Vec<(&'static str, Method)> {
 }
 
 fn objective(method: &Method, dtype: DType) -> Box<dyn Objective> {
-    open(method, &Setting { dtype, device: Device::Cpu, seed: 4, length: 32 }).unwrap()
+    objective_on(DeviceKind::Cpu, method, dtype)
+}
+
+fn objective_on(kind: DeviceKind, method: &Method, dtype: DType) -> Box<dyn Objective> {
+    open(method, &setting(kind, dtype)).unwrap()
+}
+
+fn setting(kind: DeviceKind, dtype: DType) -> Setting {
+    Setting { dtype, place: Place::open(kind).unwrap(), seed: 4, length: 32 }
 }
 
 /// Two rows, one of them of two texts.
@@ -78,16 +88,33 @@ fn every_trained_tensor_has_the_gradient_of_finite_differences() {
     sorted.teachers = vec![target.path().to_owned(), shipped("small")];
     let torn = ("sorted, taught by two and the text", Method::Sorted(sorted));
     for (name, method) in methods(target.path()).into_iter().chain([torn]) {
-        let objective = objective(&method, DType::F64);
-        let gradients = predict(objective.as_ref(), &batch).loss().unwrap().backward().unwrap();
-        for (tensor, var) in objective.params().trained() {
-            let gradient = gradients.get(var.as_tensor()).unwrap_or_else(|| panic!("{name}: {tensor} has no gradient"));
-            assert!(dot(gradient, gradient) > 0.0, "{name}: the gradient of {tensor} is 0");
-            let direction = noise("direction", var.as_tensor(), 1.0);
-            let (expected, found) = (slope(objective.as_ref(), &batch, var, &direction), dot(gradient, &direction));
-            let scale = dot(gradient, gradient).sqrt() * dot(&direction, &direction).sqrt();
-            assert!((found - expected).abs() < 1e-6 * scale, "{name}: {tensor} has slope {expected}, gradient {found}");
-        }
+        has_the_gradient_of_finite_differences(name, objective(&method, DType::F64).as_ref(), &batch);
+    }
+}
+
+/// What only devices compute: frozen models and goals of tensors, and the loss towards them.
+#[test]
+fn every_gradient_on_a_device_is_that_of_finite_differences() {
+    let (target, batch) = (checkpoint(&tiny_config()), batch());
+    let mut sorted = SortedMethod::new(target.path().to_owned(), vec![1]);
+    sorted.teachers = vec![target.path().to_owned()];
+    let edd = EddMethod { block_min: 2, block_max: 4, ..EddMethod::new(target.path().to_owned()) };
+    let exit = EarlyExitMethod { target: target.path().to_owned(), shared_layers: 2 };
+    for method in [Method::Sorted(sorted), Method::Edd(edd), Method::EarlyExit(exit)] {
+        let objective = objective_on(DeviceKind::Candle, &method, DType::F64);
+        has_the_gradient_of_finite_differences(method.name(), objective.as_ref(), &batch);
+    }
+}
+
+fn has_the_gradient_of_finite_differences(name: &str, objective: &dyn Objective, batch: &Batch) {
+    let gradients = predict(objective, batch).loss().unwrap().backward().unwrap();
+    for (tensor, var) in objective.params().trained() {
+        let gradient = gradients.get(var.as_tensor()).unwrap_or_else(|| panic!("{name}: {tensor} has no gradient"));
+        assert!(dot(gradient, gradient) > 0.0, "{name}: the gradient of {tensor} is 0");
+        let direction = noise("direction", var.as_tensor(), 1.0);
+        let (expected, found) = (slope(objective, batch, var, &direction), dot(gradient, &direction));
+        let scale = dot(gradient, gradient).sqrt() * dot(&direction, &direction).sqrt();
+        assert!((found - expected).abs() < 1e-6 * scale, "{name}: {tensor} has slope {expected}, gradient {found}");
     }
 }
 
@@ -142,7 +169,7 @@ fn a_teacher_that_speaks_of_other_tokens_is_refused() {
     let refusal = |teacher: &std::path::Path| {
         let teachers = vec![teacher.to_owned()];
         let method = SortedMethod { teachers, ..SortedMethod::new(pupil.path().to_owned(), vec![2]) };
-        let setting = Setting { dtype: DType::F32, device: Device::Cpu, seed: 4, length: 32 };
+        let setting = Setting { dtype: DType::F32, place: processor(), seed: 4, length: 32 };
         let fault = open(&Method::Sorted(method), &setting).err().unwrap().to_string();
         fault.replace(&*teacher.to_string_lossy(), "TEACHER")
     };
@@ -154,7 +181,8 @@ fn a_teacher_that_speaks_of_other_tokens_is_refused() {
 fn the_frozen_target_sees_what_the_reference_sees() {
     let folder = checkpoint(&tiny_config());
     let checkpoint = Checkpoint::open(folder.path()).unwrap();
-    let (target, reference) = (Target::load(&checkpoint, None).unwrap(), Reference::load(&checkpoint).unwrap());
+    let (target, reference) =
+        (Target::load(&checkpoint, None, &processor()).unwrap(), Reference::load(&checkpoint).unwrap());
     let batch = batch();
     let seen = target.see(&batch, 2, Logits::All).unwrap();
     let states_alone = target.see(&batch, 2, Logits::None).unwrap();
@@ -171,6 +199,41 @@ fn the_frozen_target_sees_what_the_reference_sees() {
     assert!(seen.states[padding * 32..][..32].iter().all(|x| *x == 0.0));
 }
 
+#[test]
+fn a_frozen_model_teaches_the_same_on_a_device() {
+    let folder = checkpoint(&tiny_config());
+    let checkpoint = Checkpoint::open(folder.path()).unwrap();
+    let batch = batch();
+    let (mut states, mut losses) = (Vec::new(), Vec::new());
+    for kind in [DeviceKind::Cpu, DeviceKind::Candle] {
+        let frozen = Frozen::load(&checkpoint, None, &setting(kind, DType::F32)).unwrap();
+        let lesson = frozen.teach(&batch, 2, &batch.holds_text()).unwrap();
+        let flat = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert_eq!(flat(&frozen.states(&batch, 2).unwrap()), flat(&lesson.states));
+        // Where there is no text, states are of no consequence, and differ.
+        let text = batch.holds_text().into_iter().flat_map(|holds| [holds; 32]);
+        states.push(flat(&lesson.states).into_iter().zip(text).map(|(x, holds)| if holds { x } else { 0.0 }).collect());
+        let positions = batch.rows() * batch.length();
+        let like = Tensor::zeros((positions, 4096), DType::F32, processor().device()).unwrap();
+        let logits = noise("logits", &like, 1.0);
+        losses.push(loss_sum(&logits, &lesson.goal.into()).unwrap().to_scalar::<f32>().unwrap());
+    }
+    let states: [Vec<f32>; 2] = states.try_into().unwrap();
+    assert!(max_abs(&states[0], &states[1]) < 1e-4, "{}", max_abs(&states[0], &states[1]));
+    assert!((losses[0] - losses[1]).abs() < 1e-4 * losses[0], "{losses:?}");
+}
+
+#[test]
+fn on_a_device_a_model_of_another_family_teaches_nothing() {
+    let neox = golden("gpt-neox");
+    assert!(Frozen::load(&neox, None, &setting(DeviceKind::Cpu, DType::F32)).is_ok());
+    let fault = Frozen::load(&neox, None, &setting(DeviceKind::Candle, DType::F32)).err().unwrap().to_string();
+    assert_eq!(
+        fault,
+        "a model with LayerNorm teaches only on the processor: on device candle only the Llama family does"
+    );
+}
+
 /// The positions whose logits differ.
 fn affected(before: &[Vec<f32>], after: &[Vec<f32>]) -> Vec<bool> {
     before.iter().zip(after).map(|(before, after)| before != after).collect()
@@ -183,13 +246,14 @@ fn an_edd_reads_the_states_before_its_block_and_the_tokens_of_its_sight() {
     let weights = checkpoint.weights().unwrap();
     let starts = [0, 0, 2, 2, 2, 5];
     for sight in [Sight::Tokens, Sight::States, Sight::TokensAndStates] {
-        let mut params = Params::new(DType::F32, &Device::Cpu);
+        let mut params = Params::new(DType::F32, &processor());
         let (outer, layer) = (Start::Copy(&weights), Start::Random { seed: 4 });
         let start = EddStart { outer, frozen: false, layer, sight };
         let drafter = EddDrafter::build(&checkpoint.config, &mut params, start).unwrap();
         let logits = |tokens: &[u32], states: &[f32]| {
             let batch = Batch::of_texts(&[tokens.to_vec()]);
-            drafter.logits(&batch, &starts, states.to_vec()).unwrap().to_vec2::<f32>().unwrap()
+            let states = Tensor::from_slice(states, (1, 6, 32), processor().device()).unwrap();
+            drafter.logits(&batch, &starts, &states).unwrap().to_vec2::<f32>().unwrap()
         };
         let tokens = [5, 6, 7, 8, 9, 10];
         let states: Vec<f32> = (0..6 * 32).map(|i| (i as f32).sin()).collect();

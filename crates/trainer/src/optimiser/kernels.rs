@@ -1,24 +1,20 @@
-//! The optimiser's arithmetic: in place and once through memory on the CPU, by tensor operations elsewhere.
+//! The optimiser's arithmetic on the processor: in place and once through memory.
 
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, InplaceOp2, InplaceOp3, Layout, Tensor, Var};
 use rayon::prelude::*;
 
+use super::update::{EPSILON, Moments, Update};
 use crate::error::Result;
 use crate::real::{self, Real, with_real};
-
-/// Keeps the quotient finite where the mean of squares is 0.
-pub(super) const EPSILON: f64 = 1e-8;
 
 /// Elements that one thread takes at a time.
 const CHUNK: usize = 1 << 14;
 
-/// The sum of squares, added up in one order whatever the number of threads.
-pub(super) fn square_sum(tensor: &Tensor) -> Result<f64> {
-    if !tensor.device().is_cpu() {
-        return Ok(tensor.sqr()?.sum_all()?.to_dtype(candle_core::DType::F64)?.to_scalar()?);
-    }
-    Ok(with_real!("square-sum", tensor.dtype(), T => real::read(tensor, square_sum_of::<T>))?)
+/// The sum of squares, added up in one order whatever the number of threads: a scalar of f64.
+pub(super) fn square_sum(tensor: &Tensor) -> Result<Tensor> {
+    let sum = with_real!("square-sum", tensor.dtype(), T => real::read(tensor, square_sum_of::<T>))?;
+    Ok(Tensor::new(sum, tensor.device())?)
 }
 
 fn square_sum_of<T: Real>(values: &[T]) -> f64 {
@@ -26,24 +22,16 @@ fn square_sum_of<T: Real>(values: &[T]) -> f64 {
     values.par_chunks(CHUNK).map(part).collect::<Vec<f64>>().into_iter().sum()
 }
 
-/// `state = keep * state + add * gradient`.
-pub(super) fn blend(state: &mut Tensor, gradient: &Tensor, keep: f64, add: f64) -> Result<()> {
-    if state.device().is_cpu() {
-        return Ok(state.inplace_op2(gradient, &Blend { keep, add, squared: false })?);
-    }
-    *state = ((&*state * keep)? + (gradient * add)?)?;
-    Ok(())
+/// Moves a tensor against its gradient.
+pub(super) fn update(var: &Var, moments: &mut Moments, gradient: &Tensor, update: &Update) -> Result<()> {
+    let &Update { keep_mean, add_gradient, keep_square, add_square, keep_weight, rate, square_scale } = update;
+    let Moments { mean, square } = moments;
+    mean.inplace_op2(gradient, &Blend { keep: keep_mean, add: add_gradient, squared: false })?;
+    square.inplace_op2(gradient, &Blend { keep: keep_square, add: add_square, squared: true })?;
+    Ok(var.inplace_op3(mean, square, &Descent { rate, square_scale, keep: keep_weight })?)
 }
 
-/// `state = keep * state + add * gradient²`.
-pub(super) fn blend_squares(state: &mut Tensor, gradient: &Tensor, keep: f64, add: f64) -> Result<()> {
-    if state.device().is_cpu() {
-        return Ok(state.inplace_op2(gradient, &Blend { keep, add, squared: true })?);
-    }
-    *state = ((&*state * keep)? + (gradient.sqr()? * add)?)?;
-    Ok(())
-}
-
+/// `state = keep * state + add * gradient`, or `gradient²`.
 struct Blend {
     keep: f64,
     add: f64,
@@ -83,30 +71,16 @@ impl InplaceOp2 for Blend {
     }
 }
 
-/// One tensor's way down.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Descent {
-    /// The rate, over the mean's bias.
-    pub(super) mean_scale: f64,
-    /// One over the square's bias.
-    pub(super) square_scale: f64,
-    /// What the decay leaves of a weight.
-    pub(super) keep: f64,
-}
-
-/// `var = keep * var - mean_scale * mean / (sqrt(square_scale * square) + epsilon)`.
-pub(super) fn descend(var: &Var, mean: &Tensor, square: &Tensor, descent: Descent) -> Result<()> {
-    if var.device().is_cpu() {
-        return Ok(var.inplace_op3(mean, square, &descent)?);
-    }
-    let Descent { mean_scale, square_scale, keep } = descent;
-    let move_by = ((mean * mean_scale)? / ((square * square_scale)?.sqrt()? + EPSILON)?)?;
-    Ok(var.set(&((var.as_detached_tensor() * keep)? - move_by)?)?)
+/// `var = keep * var - rate * mean / (sqrt(square_scale * square) + epsilon)`.
+struct Descent {
+    rate: f64,
+    square_scale: f64,
+    keep: f64,
 }
 
 impl Descent {
     fn run<T: Real>(&self, var: &mut [T], mean: &[T], square: &[T]) {
-        let [rate, scale, keep] = [self.mean_scale, self.square_scale, self.keep].map(T::from_f64);
+        let [rate, scale, keep] = [self.rate, self.square_scale, self.keep].map(T::from_f64);
         let epsilon = T::from_f64(EPSILON);
         pairs(var, mean).zip(square.par_chunks(CHUNK)).for_each(|((var, mean), square)| {
             for ((p, m), v) in var.iter_mut().zip(mean).zip(square) {

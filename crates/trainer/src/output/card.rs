@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write};
 
+use espalier_model::DeviceKind;
+
 use super::summary::Summary;
 use crate::files;
 use crate::objective::Product;
@@ -75,7 +77,7 @@ fn data(data: &DataOptions, summary: &Summary) -> Vec<(String, String)> {
 
 fn options(recipe: &Recipe) -> Vec<(String, String)> {
     let Recipe { method, data, options } = recipe;
-    let Options { seed, optimiser, precision, .. } = options;
+    let Options { seed, optimiser, precision, device, .. } = options;
     let OptimiserOptions { learning_rate, final_share, warmup_share, weight_decay, beta1, beta2, clip_norm } =
         optimiser;
     let mut lines = vec![
@@ -104,6 +106,11 @@ fn options(recipe: &Recipe) -> Vec<(String, String)> {
             },
         ),
     ];
+    match device {
+        DeviceKind::Cpu => (),
+        DeviceKind::Cuda(_) => lines.push(line("trained on", format!("{device}, products in TF32"))),
+        _ => lines.push(line("trained on", device)),
+    }
     if let Method::Edd(method) = method {
         let loss = if method.divergence { "divergence from the target" } else { "cross-entropy on the text" };
         let sight = match method.sight {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use espalier_model::DeviceKind;
 use espalier_speculation::Sampling;
 
 use crate::error::{Result, in_range};
@@ -31,8 +32,10 @@ pub struct TextRecipe {
     /// Answers that each thread writes at a time, 1 to [`ANSWERS_AT_A_TIME_MAX`]: more share one reading of the weights,
     /// and hold more keys and values.
     pub answers_at_a_time: usize,
-    /// Threads.
+    /// Threads. On another device than the processor there is one.
     pub threads: usize,
+    /// Where the target runs.
+    pub device: DeviceKind,
 }
 
 impl TextRecipe {
@@ -47,7 +50,14 @@ impl TextRecipe {
             seed: 0,
             answers_at_a_time: 16,
             threads: 1,
+            device: DeviceKind::Cpu,
         }
+    }
+
+    /// Threads that write. A device computes one pass after the other, and what one thread gives back of its memory must
+    /// not come between what another notes down of a pass.
+    pub(super) fn writers(&self) -> usize {
+        if self.device == DeviceKind::Cpu { self.threads } else { 1 }
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use espalier_model::{Checkpoint, Reference};
+use espalier_model::{Checkpoint, DeviceKind, Reference};
 use espalier_speculation::{Token, arg_max};
 use espalier_text::{Message, Tokenizer};
 use serde_json::Value;
@@ -76,6 +76,16 @@ fn a_greedy_answer_is_what_the_reference_says_one_token_at_a_time() {
         assert_eq!(line["answer"], tokenizer.decode(&text[read..]).unwrap());
         assert_eq!((&line["prompt"], &line["temperature"]), (&prompt.as_str().into(), &0.0.into()));
     }
+}
+
+#[test]
+fn a_device_writes_what_the_processor_does() {
+    let target = checkpoint(&tiny_config());
+    let (desk, prompts, recipe) = (Desk::new(), prompts(7), recipe(target.path()));
+    let on_device = TextRecipe { device: DeviceKind::Candle, threads: 3, ..recipe.clone() };
+    assert_eq!(desk.write(&on_device, &prompts).1, desk.write(&recipe, &prompts).1);
+    let elsewhere = TextRecipe { device: DeviceKind::Cuda(0), ..recipe };
+    assert!(desk.refusal(&elsewhere, &prompts).contains("device cuda:0"));
 }
 
 #[test]

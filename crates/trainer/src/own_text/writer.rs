@@ -46,7 +46,7 @@ pub(super) fn answer_all(
     let mut answers: Vec<Option<Answer>> = vec![None; count];
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel(WAITING_MAX);
-        for _ in 0..recipe.threads.min(count) {
+        for _ in 0..recipe.writers().min(count) {
             let (sender, task) = (sender.clone(), &task);
             scope.spawn(move || task.work(&sender));
         }

@@ -1,7 +1,7 @@
 //! The gradients of a step: batches are computed in parts, which add up.
 
-use candle_core::DType;
 use candle_core::backprop::GradStore;
+use candle_core::{DType, Tensor};
 
 use crate::data::Batch;
 use crate::error::Result;
@@ -13,7 +13,8 @@ use crate::random::Draws;
 /// What one part of a batch comes to.
 pub(super) struct Part {
     gradients: GradStore,
-    pub(super) loss: f64,
+    /// A scalar of f64, still on the device.
+    loss: Tensor,
     positions: usize,
 }
 
@@ -23,7 +24,7 @@ impl Part {
         let loss = prediction.loss()?;
         Ok(Self {
             gradients: loss.backward()?,
-            loss: loss.to_dtype(DType::F64)?.to_scalar()?,
+            loss: loss.detach().to_dtype(DType::F64)?,
             positions: prediction.goal.counted(),
         })
     }
@@ -33,14 +34,33 @@ impl Part {
 #[derive(Default)]
 pub(super) struct Sum {
     pub(super) gradients: Gradients,
-    pub(super) loss: f64,
+    loss: Option<Tensor>,
     pub(super) positions: usize,
+}
+
+/// Loss and gradient of a step, over all its positions together.
+pub(super) struct Size {
+    pub(super) loss: f64,
+    /// The length of all gradients together.
+    pub(super) gradient: f64,
 }
 
 impl Sum {
     pub(super) fn add(&mut self, params: &Params, part: Part) -> Result<()> {
-        self.loss += part.loss;
+        self.loss = Some(match self.loss.take() {
+            Some(loss) => (loss + part.loss)?,
+            None => part.loss,
+        });
         self.positions += part.positions;
         self.gradients.add(params, part.gradients)
+    }
+
+    /// How large it is: the one download of a step.
+    pub(super) fn size(&self, params: &Params) -> Result<Size> {
+        let scalars: Vec<Tensor> =
+            self.loss.iter().cloned().chain(self.gradients.square_sums(&params.place)?).collect();
+        let numbers: Vec<f64> = if scalars.is_empty() { Vec::new() } else { Tensor::stack(&scalars, 0)?.to_vec1()? };
+        let (loss, squares) = numbers.split_first().unwrap_or((&0.0, &[]));
+        Ok(Size { loss: *loss, gradient: squares.iter().sum::<f64>().sqrt() })
     }
 }

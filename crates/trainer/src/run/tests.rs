@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::Tensor;
-use espalier_model::{Checkpoint, Decoder, LoadOptions, Predictor, fingerprint};
+use espalier_model::{Checkpoint, Decoder, DeviceKind, LoadOptions, Predictor, fingerprint};
 use espalier_text::Tokenizer;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -51,6 +51,20 @@ impl Bench {
     fn taught(&self) -> Method {
         let target = self.target.path().to_owned();
         Method::Sorted(SortedMethod { teachers: vec![target.clone()], ..SortedMethod::new(target, vec![1, 2]) })
+    }
+
+    fn early_exit(&self) -> Method {
+        Method::EarlyExit(EarlyExitMethod { target: self.target.path().to_owned(), shared_layers: 2 })
+    }
+
+    fn base(&self) -> Method {
+        Method::Base(BaseMethod::Checkpoint(self.target.path().to_owned()))
+    }
+
+    /// The same as [`Self::recipe`] by tensor operations alone, as on a GPU.
+    fn recipe_on_device(&self, method: Method) -> Recipe {
+        let recipe = self.recipe(method);
+        Recipe { options: Options { device: DeviceKind::Candle, ..recipe.options.clone() }, ..recipe }
     }
 
     /// Twelve steps, checked on texts set apart after every fourth.
@@ -130,8 +144,7 @@ fn interrupt(recipe: &Recipe, out: &Path, step: usize) {
 #[test]
 fn two_runs_of_one_recipe_are_identical() {
     let bench = Bench::new();
-    let base = Method::Base(BaseMethod::Checkpoint(bench.target.path().to_owned()));
-    for method in [bench.edd(), bench.taught(), base] {
+    for method in [bench.edd(), bench.taught(), bench.base()] {
         let recipe = bench.recipe(method);
         let (one, two) = (recipe.method.name(), format!("{}-again", recipe.method.name()));
         bench.train(&recipe, one);
@@ -172,6 +185,53 @@ fn ends_at_the_same_bits(bench: &Bench, recipe: &Recipe, stops: &[usize]) {
 }
 
 #[test]
+fn a_device_takes_the_steps_of_the_processor() {
+    let bench = Bench::new();
+    bench.train(&bench.recipe(bench.edd()), "drafter");
+    let (target, drafter) = (bench.target.path().to_owned(), bench.out("drafter"));
+    let predictor = Method::CaliTs(CaliTsMethod { target, drafter });
+    for method in [bench.base(), bench.taught(), bench.edd(), bench.early_exit(), predictor] {
+        let name = method.name();
+        let [processor, device] = [bench.recipe(method.clone()), bench.recipe_on_device(method)].map(|mut recipe| {
+            (recipe.options.threads, recipe.data.steps_max) = (1, Some(5));
+            let out = format!("{name}-{}", recipe.options.device);
+            bench.train(&recipe, &out);
+            log(&bench.out(&out))
+        });
+        assert_eq!((processor.len(), device.len()), (5, 5));
+        for (a, b) in processor.iter().zip(&device) {
+            let close = |a: f64, b: f64| (a - b).abs() < 1e-3 * a.abs();
+            assert!(close(a.loss, b.loss) && close(a.gradient_norm, b.gradient_norm), "{name}: {a:?} {b:?}");
+            let validation = a.validation.iter().zip(&b.validation);
+            assert!(validation.into_iter().all(|(a, b)| close(a.loss, b.loss) && a.positions == b.positions), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_run_on_a_device_is_of_one_thread_and_goes_on_there() {
+    let bench = Bench::new();
+    let mut recipe = bench.recipe_on_device(bench.taught());
+    recipe.data.steps_max = Some(6);
+    ends_at_the_same_bits(&bench, &recipe, &[4]);
+    recipe.options.threads = 5;
+    bench.train(&recipe, "five");
+    assert_eq!(weights(&bench.out("five")), weights(&bench.out("sorted-[4]-whole")));
+    let card = fs::read_to_string(bench.out("five").join("README.md")).unwrap();
+    assert!(card.contains("| trained on | candle |"), "{card}");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused_before_anything_is_written() {
+    let bench = Bench::new();
+    let mut recipe = bench.recipe(bench.edd());
+    recipe.options.device = DeviceKind::Cuda(1);
+    let fault = train(&recipe, &bench.out("never"), &mut Blind, &AtomicBool::new(false)).unwrap_err();
+    assert!(matches!(fault, TrainError::Model(_)) && fault.to_string().contains("device cuda:1"), "{fault}");
+    assert!(!bench.out("never").exists());
+}
+
+#[test]
 fn a_run_that_was_killed_goes_on_from_its_last_checkpoint() {
     let bench = Bench::new();
     let recipe = bench.recipe(bench.edd());
@@ -196,7 +256,7 @@ fn a_run_that_was_killed_goes_on_from_its_last_checkpoint() {
 #[test]
 fn accumulated_batches_are_one_large_batch() {
     let bench = Bench::new();
-    let mut recipe = bench.recipe(Method::Base(BaseMethod::Checkpoint(bench.target.path().to_owned())));
+    let mut recipe = bench.recipe(bench.base());
     bench.train(&recipe, "two-of-two");
     (recipe.data.batch, recipe.data.accumulate) = (4, 1);
     bench.train(&recipe, "one-of-four");
@@ -242,8 +302,7 @@ fn a_drafter_names_its_target_and_holds_its_own_parts() {
     let bench = Bench::new();
     let target = bench.target.path().to_owned();
     bench.train(&bench.recipe(bench.edd()), "edd");
-    let exit = Method::EarlyExit(EarlyExitMethod { target: target.clone(), shared_layers: 2 });
-    bench.train(&bench.recipe(exit), "early-exit");
+    bench.train(&bench.recipe(bench.early_exit()), "early-exit");
     for (name, key, value) in [("edd", "tapped_layer", 2), ("early-exit", "shared_layers", 2)] {
         let config = json(bench.out(name).join("config.json"));
         assert_eq!(config["model_type"], format!("espalier_{}", name.replace('-', "_")));
