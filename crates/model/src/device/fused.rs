@@ -3,7 +3,10 @@
 //! Passes are lists of [`work::Work`]; a list that comes again is replayed as a graph, so that the host is told what to do
 //! next while the GPU works. Products read weights once for up to 64 rows, and a row's bits depend on nothing but its own
 //! path: the order in which its sums are added up is that of the matrix, whatever rows are beside it.
-#![cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "some of it is for what only GPUs can do"))]
+#![cfg_attr(
+    not(any(feature = "cuda", feature = "emulated")),
+    expect(dead_code, reason = "some of it is for what only GPUs can do")
+)]
 
 mod arguments;
 mod buffers;
@@ -27,13 +30,7 @@ use crate::config::ModelConfig;
 pub(super) use model::FusedModel;
 pub(super) use pass::FusedPass;
 
-/// The widest stream whose rows the threads of a block can hold.
-const HIDDEN_MAX: usize = 16_384;
-
 /// Whether kernels can run a model on a device.
 pub(super) fn supports(config: &ModelConfig, arithmetic: Arithmetic) -> bool {
-    arithmetic == Arithmetic::Bf16
-        && run::attend_kernel(config.head_dim).is_ok()
-        && config.hidden.is_multiple_of(4)
-        && config.hidden <= HIDDEN_MAX
+    arithmetic == Arithmetic::Bf16 && run::attend_kernel(config.head_dim).is_ok() && config.hidden.is_multiple_of(4)
 }

@@ -94,7 +94,7 @@ fn story(decoder: &Decoder) -> Vec<Vec<u32>> {
     let (tree, chain) = (tree(), Row::chain(&tokens(5, 3), 0));
     story.pass([&tree, &chain], [Logits::All, Logits::Last(2)], &[]);
     story.keep([&[0, 2, 5], &[0, 1]]);
-    let best = BestOf { count: 3, vocab: decoder.config().vocab };
+    let best = BestOf { count: 3, vocab: decoder.config().vocab, noise: None };
     story.pass([&chain, &tree], [Logits::Last(3), Logits::All], &[Some(best)]);
     story.keep([&[0], &[0, 1, 4]]);
     story.exits(&tree);

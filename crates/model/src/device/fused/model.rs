@@ -167,15 +167,7 @@ impl FusedModel {
 
     fn launch(&mut self, key: &Key) -> Computed<Stream> {
         let Self { info, machine, weights, buffers, .. } = self;
-        Run {
-            info,
-            weights,
-            buffers,
-            machine: &mut **machine,
-            stream: key.stream,
-            pending: None,
-        }
-        .all(&key.work)
+        Run { info, weights, buffers, machine: &mut **machine, stream: key.stream, pending: None }.all(&key.work)
     }
 
     fn make_room(&mut self, key: &Key, sheet: &Sheet) -> Computed<()> {

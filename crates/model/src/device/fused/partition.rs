@@ -1,7 +1,7 @@
 //! How a product is shared among the processors of a GPU.
 
-/// Processors of the GPUs that products are made for. A GPU with fewer of them takes more turns; the bits are the same.
-pub(super) const PROCESSORS: usize = 132;
+/// Processors of the GPUs that products are made for, H100 and H200. One with fewer takes more turns; the bits are the same.
+const PROCESSORS: usize = 132;
 
 /// Most tiles of a group: a block of threads has a warp for each.
 const WIDE_MAX: usize = 8;
@@ -36,6 +36,13 @@ impl Partition {
         least.unwrap_or(Self { wide: 1, splits: 1, each: steps })
     }
 
+    /// Blocks of threads for so many groups of rows, each of which does about as many jobs.
+    pub(super) fn blocks(self, tiles: usize, row_groups: usize) -> usize {
+        let jobs = tiles.div_ceil(self.wide) * self.splits * row_groups;
+        let turns = jobs.div_ceil(PROCESSORS);
+        jobs.div_ceil(turns.max(1))
+    }
+
     /// What goes through the busiest processor, in 2 KB over all processors: the weights of a tile in a step, or as much
     /// for the numbers of 32 rows; sums of splits, in f32, are written and read.
     fn cost(self, tiles: usize) -> usize {
@@ -60,6 +67,12 @@ mod tests {
             let busiest = turns * best.wide * best.each * PROCESSORS;
             assert!(busiest * 100 <= tiles * steps * 106, "{best:?} takes {busiest} for {} steps", tiles * steps);
         }
+    }
+
+    #[test]
+    fn blocks_have_about_as_many_jobs() {
+        let blocks = |tiles, splits| Partition { wide: 8, splits, each: 16 }.blocks(tiles, 1);
+        assert_eq!([blocks(8, 1), blocks(896, 1), blocks(128, 8), blocks(4008, 1)], [1, 112, 128, 126]);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use candle_core::{Error, Result};
 use super::arguments::{AddBias, AddNorm, Arguments, Attend, Decide, Embed, Heads, Keep, MoveRows, Product};
 use super::buffers::Buffers;
 use super::machine::{Launch, Machine};
-use super::partition::PROCESSORS;
 use super::sheet::ROW;
 use super::weights::{Layer, Map, NormWeights, Projection, STEP, Top, Weights, address};
 use super::work::{ROWS_AT_ONCE, Stream, Work, row_tiles};
@@ -220,7 +219,7 @@ impl Run<'_> {
             unit_steps: config.ffn.div_ceil(STEP) as i32,
             places: places as i32,
         };
-        let blocks = (map.jobs() * block.rows / (8 * tiles)).min(PROCESSORS);
+        let blocks = map.partition.blocks(map.tiles, block.rows / (8 * tiles));
         let threads = WARP * (map.partition.wide as u32 + 1);
         self.launch(product_kernel(tiles, outcome)?, Shape([blocks, 1, 1], threads, places * place), &arguments)
     }

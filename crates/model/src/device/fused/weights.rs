@@ -146,13 +146,6 @@ impl Weights {
     }
 }
 
-impl Map {
-    /// What blocks of threads have to do for each group of rows.
-    pub(super) fn jobs(&self) -> usize {
-        self.tiles.div_ceil(self.partition.wide) * self.partition.splits
-    }
-}
-
 /// Where something is; 0 where there is nothing.
 pub(super) fn address(memory: Option<&Memory>) -> u64 {
     memory.map_or(0, |memory| memory.address)
@@ -165,7 +158,8 @@ impl Loader<'_> {
     }
 
     fn layer(&mut self, raw: &RawLayer, layer: usize) -> Result<Layer> {
-        let input = Projection { norm: self.norm(&raw.input_norm)?, map: self.map(&[&raw.q, &raw.k, &raw.v], SPLITS_MAX)? };
+        let input =
+            Projection { norm: self.norm(&raw.input_norm)?, map: self.map(&[&raw.q, &raw.k, &raw.v], SPLITS_MAX)? };
         let states = match &raw.states {
             Some(states) => {
                 Some(Projection { norm: self.norm(&states.norm)?, map: self.map(&[&states.k, &states.v], SPLITS_MAX)? })
@@ -230,18 +224,18 @@ impl Loader<'_> {
                 placed
             })
             .collect();
-        self.packed(&placed, Partitioned { outputs: first, tiles: first.div_ceil(TILE), splits_max })
+        self.packed(&placed, &Partitioned { outputs: first, tiles: first.div_ceil(TILE), splits_max })
     }
 
     /// A gate and what it lets pass, 16 outputs of each after the other.
     fn gated(&mut self, gate: &RawLinear, up: &RawLinear) -> Result<Map> {
         let outputs = gate.weight.outputs();
         let placed = [(gate, 0), (up, 16)].map(|(matrix, first)| Placed { matrix, first, alternates: true });
-        self.packed(&placed, Partitioned { outputs, tiles: outputs.next_multiple_of(STEP) / 16, splits_max: 1 })
+        self.packed(&placed, &Partitioned { outputs, tiles: outputs.next_multiple_of(STEP) / 16, splits_max: 1 })
     }
 
-    fn packed(&mut self, matrices: &[Placed<'_>], of: Partitioned) -> Result<Map> {
-        let Partitioned { outputs, tiles, splits_max } = of;
+    fn packed(&mut self, matrices: &[Placed<'_>], of: &Partitioned) -> Result<Map> {
+        let &Partitioned { outputs, tiles, splits_max } = of;
         let inputs = matrices.first().map_or(0, |placed| placed.matrix.weight.inputs());
         let steps = inputs.div_ceil(STEP);
         let partition = Partition::best(tiles, steps, splits_max);
@@ -270,13 +264,8 @@ impl Loader<'_> {
             alternate: i32::from(placed.alternates),
         };
         let blocks = (matrix.outputs() * matrix.inputs()).div_ceil(THREADS as usize) as u32;
-        let launch = Launch {
-            kernel: "pack",
-            grid: [blocks, 1, 1],
-            threads: THREADS,
-            lent: 0,
-            arguments: arguments.bytes(),
-        };
+        let launch =
+            Launch { kernel: "pack", grid: [blocks, 1, 1], threads: THREADS, lent: 0, arguments: arguments.bytes() };
         Ok(self.machine.launch(&launch)?)
     }
 

@@ -71,7 +71,7 @@ DEVICE Seen seen_of(const Attend& p, const RowAt& at, int tile) {
     return {start, max(first - start, 0), min(end - start, TILE), is_state ? p.beside : p.layer};
 }
 
-// Keys and values of a warp's tiles are brought near while the kernels before this one work. Those of the pass itself may
+// Keys and values of a warp's tiles are brought near while the kernel before this one works. Those of the pass itself may
 // not be there yet, which does no harm.
 template <int SIZE>
 DEVICE void bring_near_what_is_seen(const Attend& p, const RowAt& at, int first_tile, int kv_head) {

@@ -56,23 +56,30 @@ DEVICE int jobs_of(const Product& p) {
     return p.rows / (8 * TILES) * p.splits * ((p.tiles + p.wide - 1) / p.wide);
 }
 
-// All steps of a block of threads, those of one job after those of the other.
+// All steps of a block of threads, those of one job after those of the other. Groups of tiles begin with different steps:
+// else all blocks would ask for the same rows at the same time.
 template <int TILES>
 struct Steps {
     const Product& p;
     int at, jobs;
     Job job;
-    int step;
+    int step, left;
 
-    DEVICE Steps(const Product& p) : p(p), at(blockIdx.x), jobs(jobs_of<TILES>(p)), job(job_of<TILES>(p, at)) { step = job.first; }
+    DEVICE Steps(const Product& p) : p(p), at(blockIdx.x), jobs(jobs_of<TILES>(p)) { begin(); }
 
     DEVICE bool are_left() const { return at < jobs; }
 
-    DEVICE void next() {
-        if (++step < job.last) return;
-        at += gridDim.x;
+    DEVICE void begin() {
         job = job_of<TILES>(p, at);
-        step = job.first;
+        left = job.last - job.first;
+        step = job.first + job.tiles % left;
+    }
+
+    DEVICE void next() {
+        if (++step == job.last) step = job.first;
+        if (--left > 0) return;
+        at += gridDim.x;
+        if (are_left()) begin();
     }
 
     DEVICE const uint4* weights() const { return p.weights + (u64(job.tiles) * p.steps + step) * p.wide * TILE_LINES; }
@@ -201,8 +208,9 @@ DEVICE void product(const Product& p, uint4* lines) {
 
 }  // namespace
 
+// As if two blocks had to find room on a processor: the rest is for kernels that run beside them.
 #define PRODUCT(TILES, NAME, OUTCOME)                               \
-    KERNEL(288, 1) product_##TILES##_##NAME(const Product p) { \
+    KERNEL(288, 2) product_##TILES##_##NAME(const Product p) { \
         LENT(uint4, lines);                                      \
         product<TILES, OUTCOME>(p, lines);                       \
     }

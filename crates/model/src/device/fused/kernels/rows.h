@@ -72,92 +72,68 @@ struct AddNorm {
 
 namespace {
 
-// Numbers of a row that a thread has, by fours.
-constexpr int HELD = 8;
 // Parts that a product's sums come in at most.
 constexpr int SPLITS = 8;
 
+DEVICE float4 added(const float4& a, const float4& b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+
+DEVICE float sum_of(const float4& a) { return a.x + a.y + a.z + a.w; }
+
+DEVICE float square_of(const float4& a, float mean) {
+    const float4 off = {a.x - mean, a.y - mean, a.z - mean, a.w - mean};
+    return off.x * off.x + off.y * off.y + off.z * off.z + off.w * off.w;
+}
+
+// The sum of what a product's splits came to, in their order, for four numbers of a row.
+DEVICE float4 sum_of_splits(const AddNorm& p, int row, int k) {
+    const float4* sums = (const float4*)(p.sums + u64(row) * p.width);
+    const u64 apart = u64(p.rows) * p.width / 4;
+    float4 parts[SPLITS];
+#pragma unroll
+    for (int split = 0; split < SPLITS; ++split)
+        if (split < p.splits) parts[split] = sums[split * apart + k];
+    float4 sum = {0, 0, 0, 0};
+#pragma unroll
+    for (int split = 0; split < SPLITS; ++split)
+        if (split < p.splits) sum = added(sum, parts[split]);
+    return p.bias ? added(sum, ((const float4*)p.bias)[k]) : sum;
+}
+
 }  // namespace
 
-KERNEL(512, 1) add_norm(const AddNorm p) {
+// A block for each row, which reads a row again rather than to hold it: so it finds room beside blocks of products.
+KERNEL(512, 2) add_norm(const AddNorm p) {
     SHARED float warps[16];
     let_next_begin();
     wait_for_inputs();
-    const int row = blockIdx.x;
+    const int row = blockIdx.x, fours = p.width / 4;
     float4* x = (float4*)(p.x + u64(row) * p.width);
-    const float4* sums = (const float4*)(p.sums + u64(row) * p.width);
-    const u64 apart = u64(p.rows) * p.width / 4;
-    float4 held[HELD];
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) {
-        const int k = i * blockDim.x + threadIdx.x;
-        held[i] = {0, 0, 0, 0};
-        if (4 * k >= p.width) continue;
-        held[i] = x[k];
-        float4 added[SPLITS];
-#pragma unroll
-        for (int split = 0; split < SPLITS; ++split)
-            if (split < p.splits) added[split] = sums[split * apart + k];
-        float4 sum = {0, 0, 0, 0};
-#pragma unroll
-        for (int split = 0; split < SPLITS; ++split)
-            if (split < p.splits) {
-                sum.x += added[split].x;
-                sum.y += added[split].y;
-                sum.z += added[split].z;
-                sum.w += added[split].w;
-            }
-        if (p.splits > 0 && p.bias) {
-            const float4 bias = ((const float4*)p.bias)[k];
-            sum.x += bias.x;
-            sum.y += bias.y;
-            sum.z += bias.z;
-            sum.w += bias.w;
-        }
-        held[i].x += sum.x;
-        held[i].y += sum.y;
-        held[i].z += sum.z;
-        held[i].w += sum.w;
-    }
     float sum = 0, squares = 0;
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) {
-        const int k = i * blockDim.x + threadIdx.x;
-        if (4 * k >= p.width) continue;
-        const float4 here = held[i];
-        if (p.splits > 0) x[k] = here;
-        sum += here.x + here.y + here.z + here.w;
-        squares += here.x * here.x + here.y * here.y + here.z * here.z + here.w * here.w;
+#pragma unroll 2
+    for (int k = threadIdx.x; k < fours; k += blockDim.x) {
+        float4 here = x[k];
+        if (p.splits > 0) {
+            here = added(here, sum_of_splits(p, row, k));
+            x[k] = here;
+        }
+        sum += sum_of(here);
+        squares += square_of(here, 0);
     }
     if (!p.normed) return;
     float mean = 0;
     if (p.is_centred) {
         mean = block_sum(sum, warps) / p.width;
         squares = 0;
-#pragma unroll
-        for (int i = 0; i < HELD; ++i) {
-            if (4 * (i * int(blockDim.x) + int(threadIdx.x)) >= p.width) continue;
-            const float4 off = {held[i].x - mean, held[i].y - mean, held[i].z - mean, held[i].w - mean};
-            squares += off.x * off.x + off.y * off.y + off.z * off.z + off.w * off.w;
-        }
+        for (int k = threadIdx.x; k < fours; k += blockDim.x) squares += square_of(x[k], mean);
     }
     const float scale = 1.0f / sqrtf(block_sum(squares, warps) / p.width + p.eps);
-#pragma unroll
-    for (int i = 0; i < HELD; ++i) {
-        const int k = i * blockDim.x + threadIdx.x;
-        if (4 * k >= p.steps * STEP) continue;
+    for (int k = threadIdx.x; 4 * k < p.steps * STEP; k += blockDim.x) {
         float4 told = {0, 0, 0, 0};
-        if (4 * k < p.width) {
-            const float4 weight = ((const float4*)p.weight)[k];
-            told = {(held[i].x - mean) * scale * weight.x, (held[i].y - mean) * scale * weight.y,
-                    (held[i].z - mean) * scale * weight.z, (held[i].w - mean) * scale * weight.w};
-            if (p.weight_bias) {
-                const float4 bias = ((const float4*)p.weight_bias)[k];
-                told.x += bias.x;
-                told.y += bias.y;
-                told.z += bias.z;
-                told.w += bias.w;
-            }
+        if (k < fours) {
+            const float4 here = x[k], weight = ((const float4*)p.weight)[k];
+            told = {(here.x - mean) * scale * weight.x, (here.y - mean) * scale * weight.y,
+                    (here.z - mean) * scale * weight.z, (here.w - mean) * scale * weight.w};
+            if (p.weight_bias) told = added(told, ((const float4*)p.weight_bias)[k]);
         }
         u32* to = (u32*)(p.normed + packed_place(row, 4 * k, p.steps, p.tiles));
         to[0] = u32(to_bf16(told.x)) | u32(to_bf16(told.y)) << 16;
