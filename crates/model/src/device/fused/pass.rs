@@ -5,7 +5,7 @@ use std::mem::take;
 use parking_lot::MutexGuard;
 
 use super::model::{FusedModel, Key};
-use super::sheet::{Rows, Sheet};
+use super::sheet::{Rows, Sheet, Standing};
 use super::work::{Stream, Work, bucketed};
 use crate::device::answers::{Answers, Near};
 use crate::device::best::BestOfRows;
@@ -155,8 +155,9 @@ impl Pass for FusedPass<'_> {
     fn place(&mut self, placed: &[Placed]) -> Result<()> {
         let same = |one: &Placed, other: &Placed| one.blocks.shares_memory(&other.blocks);
         let groups = placed.chunk_by(same).map(|placed| self.rows(placed)).collect::<Result<Vec<_>>>()?;
-        let with_states = self.model.info.layers_of_states > 0;
-        let stand = self.sheet.place(&groups, with_states);
+        let info = &self.model.info;
+        let standing = Standing { head_dim: info.config.head_dim, with_states: info.layers_of_states > 0 };
+        let stand = self.sheet.place(&groups, standing);
         self.work.push(Work::Place(stand));
         Ok(())
     }

@@ -5,7 +5,7 @@ use candle_core::{Error, Result};
 use super::arguments::{AddBias, AddNorm, Arguments, Attend, Decide, Embed, Heads, Keep, MoveRows, Product};
 use super::buffers::Buffers;
 use super::machine::{Launch, Machine};
-use super::sheet::ROW;
+use super::sheet::{ROW, tiles_of_part};
 use super::weights::{Layer, Map, NormWeights, Projection, STEP, Top, Weights, address};
 use super::work::{ROWS_AT_ONCE, Stream, Work, row_tiles};
 use crate::config::{Activation, NormKind};
@@ -17,9 +17,8 @@ const WORD: u64 = 4;
 /// Heads of a row that a block of threads makes queries, keys or values of.
 const HEADS_AT_ONCE: usize = 4;
 
-/// Queries that a warp of attention takes at once, and warps of a part.
+/// Queries that a warp of attention takes at once.
 const QUERIES: usize = 16;
-const WARPS_OF_PART: usize = 8;
 
 /// Threads that do the same at once.
 const WARP: u32 = 32;
@@ -314,7 +313,7 @@ impl Run<'_> {
         };
         let group = heads / kv_heads;
         let (sets, rows_of_group) = (group.div_ceil(QUERIES), (QUERIES / group).max(1));
-        let lent = WARPS_OF_PART * QUERIES * (size + 2) * size_of::<f32>();
+        let lent = tiles_of_part(size) * QUERIES * (size + 2) * size_of::<f32>();
         let at_once = self.buffers.rows_of_parts(parts).min(block.rows);
         for first_row in (0..block.rows).step_by(at_once) {
             let rows = at_once.min(block.rows - first_row);

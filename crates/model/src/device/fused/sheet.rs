@@ -17,8 +17,18 @@ const WANTED: usize = 5;
 /// Positions of a tile of attention.
 const TILE: usize = 32;
 
-/// Tiles that make a part of what a row sees.
-const TILES_OF_PART: usize = 16;
+/// Tiles that make a part of what a row sees, for heads of a size: `tiles_of_part` in `kernels/attention.h`.
+pub(super) fn tiles_of_part(head_dim: usize) -> usize {
+    if head_dim > 128 { 8 } else { 16 }
+}
+
+/// What of a model shapes where rows stand.
+#[derive(Clone, Copy)]
+pub(super) struct Standing {
+    pub(super) head_dim: usize,
+    /// Whether there are states beside tokens, which are seen too.
+    pub(super) with_states: bool,
+}
 
 /// A sheet being written.
 #[derive(Default)]
@@ -53,8 +63,8 @@ impl Sheet {
         self.write(each, (rows - wanted.rows.len()) * WANTED)
     }
 
-    /// Writes where rows stand, all groups one after the other. With states beside tokens, these are seen too.
-    pub(super) fn place(&mut self, groups: &[Rows<'_>], with_states: bool) -> Stand {
+    /// Writes where rows stand, all groups one after the other.
+    pub(super) fn place(&mut self, groups: &[Rows<'_>], Standing { head_dim, with_states }: Standing) -> Stand {
         let mut rows = Vec::new();
         let mut tiles = 0;
         for Rows { placed, memory_at } in groups {
@@ -84,7 +94,10 @@ impl Sheet {
             }
         }
         let fillers = bucketed(rows.len() / ROW) * ROW - rows.len();
-        Stand { at: self.write(rows, fillers), parts: tiles.div_ceil(TILES_OF_PART).max(1).next_power_of_two() }
+        Stand {
+            at: self.write(rows, fillers),
+            parts: tiles.div_ceil(tiles_of_part(head_dim)).max(1).next_power_of_two(),
+        }
     }
 
     /// Writes a list; where it is.

@@ -1,16 +1,17 @@
-// Attention over paths. A row sees the positions of its own path, in tiles of 32 absolute positions; 16 tiles, a part, are
-// merged where they are computed, and parts in their order by `merge`. So a row's bits depend on its path alone.
+// Attention over paths. A row sees the positions of its own path, in tiles of 32 absolute positions. What tiles come to is
+// merged in their order: that of a part, 16 tiles or 8, where it is computed, and that of parts by `merge`. So a row's bits
+// depend on its path alone.
 //
 // A warp takes a tile for 16 queries at once: the heads that share a key head, of as many neighbouring rows as that makes.
-// Rows that all see the same positions of a tile read it once; else each reads its own, and adds nothing to the others.
+// Rows that all see the same positions of a tile read it once; else each reads its own, by whichever warp is next.
 #pragma once
 #include "common.h"
 
 struct Attend {
     // (rows, heads, size), rotated and scaled
     const float* queries;
-    // (rows, heads, parts, 2 + size): the largest score, the sum of weights relative to it, and the sum of values; not
-    // written where there is one part.
+    // (rows, heads, parts, 2 + size): the largest score, the sum of weights relative to it, and the sum of values weighted
+    // so; not written where there is one part.
     float* parts;
     // Packed rows of so many steps.
     bf16* out;
@@ -22,12 +23,14 @@ struct Attend {
 
 namespace {
 
-// Positions of a tile, tiles of a part, and warps that share them.
+// Positions of a tile, and warps that share a part.
 constexpr int TILE = 32;
-constexpr int PART = 16;
 constexpr int WARPS = 8;
 // Queries of a product.
 constexpr int QUERIES = 16;
+
+// Tiles of a part: what they come to has room in shared memory.
+DEVICE constexpr int tiles_of_part(int size) { return size > 128 ? 8 : 16; }
 
 // The numbers of a head that a lane has of each step of 16: pairs beside each other in memory, in an order of their own, the
 // same for queries and keys.
@@ -62,11 +65,17 @@ struct Seen {
     int layer;
 };
 
+// Tiles of states come before those of tokens; none where states are not seen.
+DEVICE int tiles_of_states(const Attend& p, const RowAt& at) {
+    return p.beside < 0 ? 0 : int(min(at.stated, at.end) + TILE - 1) / TILE;
+}
+
+DEVICE int tiles_of(const Attend& p, const RowAt& at) { return tiles_of_states(p, at) + int(at.end + TILE - 1) / TILE; }
+
 DEVICE Seen seen_of(const Attend& p, const RowAt& at, int tile) {
-    // Tiles of states come before those of tokens.
-    const int stated = p.beside < 0 ? 0 : int(min(at.stated, at.end)), of_states = (stated + TILE - 1) / TILE;
+    const int of_states = tiles_of_states(p, at);
     const bool is_state = tile < of_states;
-    const int start = (is_state ? tile : tile - of_states) * TILE, end = is_state ? stated : int(at.end);
+    const int start = (is_state ? tile : tile - of_states) * TILE, end = int(is_state ? min(at.stated, at.end) : at.end);
     const int first = p.window > 0 ? max(int(at.end) - p.window, 0) : 0;
     return {start, max(first - start, 0), min(end - start, TILE), is_state ? p.beside : p.layer};
 }
@@ -74,11 +83,11 @@ DEVICE Seen seen_of(const Attend& p, const RowAt& at, int tile) {
 // Keys and values of a warp's tiles are brought near while the kernel before this one works. Those of the pass itself may
 // not be there yet, which does no harm.
 template <int SIZE>
-DEVICE void bring_near_what_is_seen(const Attend& p, const RowAt& at, int first_tile, int kv_head) {
+DEVICE void bring_near_what_is_seen(const Attend& p, const RowAt& at, int kv_head) {
     // Numbers of 128 bytes.
     constexpr int AT_ONCE = 64;
-    const int lane = threadIdx.x % WARP, end = first_tile / PART * PART + PART;
-    for (int tile = first_tile; tile < end; tile += WARPS) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, first = blockIdx.z * tiles_of_part(SIZE);
+    for (int tile = first + warp; tile < first + tiles_of_part(SIZE); tile += WARPS) {
         const Seen seen = seen_of(p, at, tile);
         if (seen.from >= seen.to) continue;
         const u64 place = place_of(at, p.lists, seen.start + min(lane, seen.to - 1));
@@ -95,9 +104,30 @@ DEVICE void tell(const Attend& p, int row, int head, int i, float low, float hig
     *(u32*)(p.out + place) = u32(to_bf16(low)) | u32(to_bf16(high)) << 16;
 }
 
+// Makes of each tile's largest score what its values weigh beside those of the other tiles, for each query: a thread for each
+// of both. What all tiles come to is told.
+template <int SIZE>
+DEVICE void weigh_tiles(float* sums, int tiles, float* largest, float* total) {
+    constexpr int MOST = 16;
+    const int query = threadIdx.x / MOST, tile = threadIdx.x % MOST;
+    float* of = sums + (min(tile, tiles_of_part(SIZE) - 1) * QUERIES + query) * (SIZE + 2);
+    const bool is_seen = tile < tiles && of[1] > 0;
+    const float score = is_seen ? of[0] : NOTHING;
+    float higher = score;
+    for (int offset = MOST / 2; offset > 0; offset /= 2) higher = fmaxf(higher, __shfl_xor_sync(ALL_LANES, higher, offset));
+    const float kept = is_seen ? exp_of(score - higher) : 0.0f;
+    float sum = is_seen ? kept * of[1] : 0.0f;
+    for (int offset = MOST / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, offset);
+    if (tile < tiles) of[0] = kept;
+    if (tile > 0) return;
+    largest[query] = higher;
+    total[query] = sum;
+}
+
 template <int SIZE>
 DEVICE void attend(const Attend& p, float* sums) {
-    constexpr int STEPS = SIZE / 16, EACH = SIZE + 2;
+    SHARED float largest[QUERIES], total[QUERIES];
+    constexpr int STEPS = SIZE / 16, EACH = SIZE + 2, PART = tiles_of_part(SIZE);
     let_next_begin();
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, query_lane = lane / 4;
     const int group = p.heads / p.kv_heads, heads = min(group, QUERIES), sets = (group + QUERIES - 1) / QUERIES;
@@ -116,13 +146,19 @@ DEVICE void attend(const Attend& p, float* sums) {
     bool is_one = true;
     RowAt one = p.at[first_row];
     u32 shared = one.shared;
+    const int first_tile = blockIdx.z * PART;
+    int tiles = min(tiles_of(p, one) - first_tile, PART);
     for (int row = 1; row < present; ++row) {
         const RowAt& at = p.at[first_row + row];
         if (at.end == 0) continue;
         is_one = is_one && at.blocks_at == one.blocks_at && at.memory_at == one.memory_at && at.stated == one.stated;
         shared = min(shared, at.shared);
+        tiles = max(tiles, min(tiles_of(p, at) - first_tile, PART));
     }
-    bring_near_what_is_seen<SIZE>(p, one, blockIdx.z * PART + warp, kv_head);
+    // What nobody sees weighs nothing.
+    for (int at = threadIdx.x; at < PART * QUERIES; at += blockDim.x) sums[at * EACH + 1] = 0;
+    __syncthreads();
+    bring_near_what_is_seen<SIZE>(p, one, kv_head);
     wait_for_inputs();
     u32 queries[STEPS][4];
 #pragma unroll
@@ -139,14 +175,17 @@ DEVICE void attend(const Attend& p, float* sums) {
             }
             queries[step][i] = pair;
         }
-    float largest[2] = {NOTHING, NOTHING}, total[2] = {0, 0}, values[STEPS][2][4] = {};
-    for (int tile = blockIdx.z * PART + warp; tile < int(blockIdx.z + 1) * PART; tile += WARPS) {
+    // A tile for the rows that share it, or for one of the others: warps take turns.
+    int turn = 0;
+    for (int of_part = 0; of_part < tiles; ++of_part) {
+        const int tile = first_tile + of_part;
         const Seen first = seen_of(p, one, tile);
         const bool is_shared = is_one && first.start + TILE <= int(shared);
         for (int list = 0; list < (is_shared ? 1 : present); ++list) {
             const RowAt at = list == 0 ? one : p.at[first_row + list];
             const Seen seen = list == 0 ? first : seen_of(p, at, tile);
             if (!is_shared && seen.from >= seen.to) continue;
+            if (turn++ % WARPS != warp) continue;
             const int last = is_shared ? TILE - 1 : seen.to - 1;
             const u32 own_place = place_of(at, p.lists, seen.start + min(lane, last));
             const bf16* keys = memory_of(at, p.lists, seen.layer, 0) + u64(kv_head) * SIZE;
@@ -172,23 +211,24 @@ DEVICE void attend(const Attend& p, float* sums) {
                 load_pairs<SIZE>(summed + u64(place) * p.kv_heads * SIZE, lane, loaded[eight]);
             }
             // What each query sees of it.
+            bool takes_part[2];
+            float peak[2], weight_sum[2];
 #pragma unroll
             for (int which = 0; which < 2; ++which) {
-                const bool takes_part = is_shared ? query_row[which] < rows : query_row[which] == list;
+                takes_part[which] = is_shared ? query_row[which] < rows : query_row[which] == list;
                 // Who shares a tile may see less of it, by a window.
-                const Seen own = is_shared && takes_part ? seen_of(p, p.at[first_row + query_row[which]], tile) : seen;
-                float higher = largest[which];
+                const bool has_own = is_shared && takes_part[which];
+                const Seen own = has_own ? seen_of(p, p.at[first_row + query_row[which]], tile) : seen;
+                float higher = NOTHING, sum = 0;
 #pragma unroll
                 for (int i = 0; i < TILE / 4; ++i) {
                     const int position = i / 2 * 8 + lane % 4 * 2 + i % 2;
                     float& score = scores[i / 2][2 * which + i % 2];
-                    if (!takes_part || position < own.from || position >= own.to) score = NOTHING;
+                    if (!takes_part[which] || position < own.from || position >= own.to) score = NOTHING;
                     higher = fmaxf(higher, score);
                 }
                 higher = fmaxf(higher, __shfl_xor_sync(ALL_LANES, higher, 1));
                 higher = fmaxf(higher, __shfl_xor_sync(ALL_LANES, higher, 2));
-                const float kept = exp_of(largest[which] - higher);
-                float sum = 0;
 #pragma unroll
                 for (int i = 0; i < TILE / 4; ++i) {
                     float& score = scores[i / 2][2 * which + i % 2];
@@ -197,26 +237,20 @@ DEVICE void attend(const Attend& p, float* sums) {
                 }
                 sum += __shfl_xor_sync(ALL_LANES, sum, 1);
                 sum += __shfl_xor_sync(ALL_LANES, sum, 2);
-                largest[which] = higher;
-                total[which] = total[which] * kept + sum;
-#pragma unroll
-                for (int step = 0; step < STEPS; ++step)
-#pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        values[step][half][2 * which] *= kept;
-                        values[step][half][2 * which + 1] *= kept;
-                    }
+                peak[which] = higher;
+                weight_sum[which] = sum;
             }
+            float values[STEPS][2][4] = {};
             // 16 positions at a time.
 #pragma unroll
             for (int pair = 0; pair < TILE / 16; ++pair) {
-                uint4 weights;
-                u32* weight = &weights.x;
+                u32 weight[4];
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     const float* of = scores[2 * pair + i / 2] + i % 2 * 2;
                     weight[i] = u32(to_bf16(of[0])) | u32(to_bf16(of[1])) << 16;
                 }
+                const uint4 weights = {weight[0], weight[1], weight[2], weight[3]};
 #pragma unroll
                 for (int step = 0; step < STEPS; ++step)
 #pragma unroll
@@ -224,41 +258,41 @@ DEVICE void attend(const Attend& p, float* sums) {
                         multiply_add(values[step][which], weights, transposed(loaded[2 * pair][step][which]),
                                      transposed(loaded[2 * pair + 1][step][which]));
             }
-        }
-    }
 #pragma unroll
-    for (int which = 0; which < 2; ++which) {
-        float* own = sums + (warp * QUERIES + query_lane + 8 * which) * EACH;
-        if (lane % 4 == 0) {
-            own[0] = largest[which];
-            own[1] = total[which];
-        }
+            for (int which = 0; which < 2; ++which) {
+                if (!takes_part[which]) continue;
+                float* own = sums + (of_part * QUERIES + query_lane + 8 * which) * EACH;
+                if (lane % 4 == 0) {
+                    own[0] = peak[which];
+                    own[1] = weight_sum[which];
+                }
 #pragma unroll
-        for (int step = 0; step < STEPS; ++step)
+                for (int step = 0; step < STEPS; ++step)
 #pragma unroll
-            for (int pair = 0; pair < 2; ++pair) {
-                own[2 + pair_at<SIZE>(step, lane, pair)] = values[step][pair][2 * which];
-                own[2 + pair_at<SIZE>(step, lane, pair) + 1] = values[step][pair][2 * which + 1];
+                    for (int pair = 0; pair < 2; ++pair) {
+                        float* two = own + 2 + pair_at<SIZE>(step, lane, pair);
+                        two[0] = values[step][pair][2 * which];
+                        two[1] = values[step][pair][2 * which + 1];
+                    }
             }
+        }
     }
+    __syncthreads();
+    weigh_tiles<SIZE>(sums, tiles, largest, total);
     __syncthreads();
     for (int at = threadIdx.x; at < QUERIES * SIZE / 2; at += blockDim.x) {
         const int query = at / (SIZE / 2), i = at % (SIZE / 2) * 2, row = query / heads, head = first_head + query % heads;
         if (row >= rows || first_row + row >= last_row || head >= group) continue;
-        const float* own = sums + query * EACH;
-        float higher = NOTHING;
-        for (int warp = 0; warp < WARPS; ++warp) higher = fmaxf(higher, own[warp * QUERIES * EACH]);
-        float total = 0, low = 0, high = 0;
-        for (int warp = 0; warp < WARPS; ++warp) {
-            const float* of = own + warp * QUERIES * EACH;
-            const float kept = exp_of(of[0] - higher);
-            total += kept * of[1];
-            low += kept * of[2 + i];
-            high += kept * of[3 + i];
+        float low = 0, high = 0;
+        for (int tile = 0; tile < tiles; ++tile) {
+            const float* of = sums + (tile * QUERIES + query) * EACH;
+            if (!(of[0] > 0)) continue;
+            low += of[0] * of[2 + i];
+            high += of[0] * of[3 + i];
         }
         const int all_head = kv_head * group + head;
         if (p.part_count == 1) {
-            const float scale = total > 0 ? 1.0f / total : 0.0f;
+            const float scale = total[query] > 0 ? 1.0f / total[query] : 0.0f;
             tell(p, first_row + row, all_head, i, low * scale, high * scale);
         } else {
             const u64 row_of_parts = first_row + row - p.first_row;
@@ -266,8 +300,8 @@ DEVICE void attend(const Attend& p, float* sums) {
             part[2 + i] = low;
             part[3 + i] = high;
             if (i == 0) {
-                part[0] = higher;
-                part[1] = total;
+                part[0] = largest[query];
+                part[1] = total[query];
             }
         }
     }

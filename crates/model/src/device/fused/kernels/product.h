@@ -208,9 +208,8 @@ DEVICE void product(const Product& p, uint4* lines) {
 
 }  // namespace
 
-// As if two blocks had to find room on a processor: the rest is for kernels that run beside them.
 #define PRODUCT(TILES, NAME, OUTCOME)                               \
-    KERNEL(288, 2) product_##TILES##_##NAME(const Product p) { \
+    KERNEL(288, 1) product_##TILES##_##NAME(const Product p) { \
         LENT(uint4, lines);                                      \
         product<TILES, OUTCOME>(p, lines);                       \
     }
