@@ -17,7 +17,7 @@ use crate::target::{Seen, Target};
 pub(super) enum Frozen {
     /// By our kernels.
     Served {
-        target: Target,
+        target: Box<Target>,
         /// What its states become.
         dtype: DType,
     },
@@ -42,7 +42,8 @@ impl Frozen {
     pub(super) fn load(checkpoint: &Checkpoint, layers: Option<usize>, setting: &Setting) -> Result<Self> {
         let Setting { dtype, place, length, .. } = setting;
         if place.has_kernels() {
-            return Ok(Self::Served { target: Target::load(checkpoint, layers, place)?, dtype: *dtype });
+            let target = Box::new(Target::load(checkpoint, layers, place)?);
+            return Ok(Self::Served { target, dtype: *dtype });
         }
         let config = &checkpoint.config;
         check_family(config).map_err(|fault| on_device(fault, place))?;
