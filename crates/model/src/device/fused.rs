@@ -11,7 +11,7 @@
 mod arguments;
 mod buffers;
 #[cfg(all(test, feature = "emulated"))]
-mod decisions;
+mod decide_tests;
 #[cfg(feature = "emulated")]
 mod emulated;
 #[cfg(feature = "cuda")]

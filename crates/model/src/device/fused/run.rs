@@ -23,8 +23,8 @@ const QUERIES: usize = 16;
 /// Threads that do the same at once.
 const WARP: u32 = 32;
 
-/// Bytes of the ring that a product's weights come through: as many as let no two products share a processor, so that each
-/// has its own share of them and the next one's first weights are on their way when the last one ends.
+/// Bytes of the ring that a product's weights come through: more than half of a processor's shared memory, so each holds
+/// one block of products at a time, and has its own share of the weights.
 const RING_BYTES: usize = 200 << 10;
 
 /// Most places of that ring, each for a step: its weights of so many bytes a tile, and its rows of so many for 8 of them.
