@@ -14,7 +14,7 @@ use espalier_local::{DEFAULT_TARGETS, SystemArgs};
 use espalier_model::{Arithmetic, Decoder, ModelError, Workspace};
 use serde::Serialize;
 
-use self::pass::{CONTEXT, Turns, cache, pass, tree};
+use self::pass::{CONTEXT, Turns, cache, pass, settled, tree};
 use self::reading::Reading;
 use self::shapes::{Shape, Sizes};
 use self::subject::{Subject, Way};
@@ -220,8 +220,7 @@ struct Times {
     of_device: Vec<f64>,
 }
 
-/// The times of passes over each number of rows by each model, taken in turns. Each follows one of its size, as in
-/// decoding: what the largest pass leaves of small weights in the processor's caches says nothing of the smallest.
+/// The times of passes over each number of rows by each model, taken in turns.
 fn times_ms(decoders: &[Decoder], work: &mut Workspace) -> Result<Vec<PassTimes>, ModelError> {
     let mut caches = decoders.iter().map(|decoder| cache(decoder, work)).collect::<Result<Vec<_>, _>>()?;
     let mut times = vec![PassTimes::default(); decoders.len()];
@@ -229,15 +228,14 @@ fn times_ms(decoders: &[Decoder], work: &mut Workspace) -> Result<Vec<PassTimes>
     while turns.another() {
         for ((decoder, cache), times) in decoders.iter().zip(&mut caches).zip(&mut times) {
             for (times, rows) in times.iter_mut().zip(ROWS.map(|rows| tree(decoder, rows))) {
-                let mut timed = || -> Result<f64, ModelError> {
+                let timed = || -> Result<f64, ModelError> {
                     let begun = Instant::now();
                     pass(decoder, work, cache, &rows)?;
                     let took = begun.elapsed();
                     cache.keep_path(&[])?;
                     Ok(took.as_secs_f64() * 1e3)
                 };
-                timed()?;
-                times.whole.push(timed()?);
+                times.whole.push(settled(timed)?);
                 let of_device = decoder.device_time(REPEATED)?;
                 times.of_device.extend(of_device.map(|time| time.as_secs_f64() * 1e3));
             }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use espalier_model::{Asked, Decoder, KvCache, Logits, ModelError, Row, Segment, Workspace};
 use serde::Serialize;
 
-use super::pass::{Turns, best, cache, sharing_caches, tree};
+use super::pass::{Turns, best, cache, settled, sharing_caches, tree};
 use crate::statistics::median;
 
 /// What is measured. With one row each it is plain decoding: no more sequences than rows in the other tables, but each with
@@ -91,9 +91,9 @@ impl<'a> Subject<'a> {
     fn turn(&mut self, work: &mut Workspace) -> Result<(), ModelError> {
         for (load, together, alone) in &mut self.times {
             let (rows, caches) = (tree(self.decoder, load.rows), &mut self.caches[..load.sequences]);
-            together.push(pass(self.decoder, work, caches, &rows)?);
-            let passes = caches.chunks_mut(1).map(|one| pass(self.decoder, work, one, &rows));
-            alone.push(passes.sum::<Result<f64, _>>()?);
+            together.push(settled(|| pass(self.decoder, work, caches, &rows))?);
+            let one_by_one = || caches.chunks_mut(1).map(|one| pass(self.decoder, work, one, &rows)).sum();
+            alone.push(settled(one_by_one)?);
         }
         Ok(())
     }

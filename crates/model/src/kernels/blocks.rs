@@ -3,6 +3,7 @@
 //! A panel is cut into strips of one or two vectors of outputs, a strip into blocks of one group of [`GROUP`] inputs each, so
 //! it is read from front to back. What a block holds, and how it is multiplied, is a [`Format`]'s.
 
+use super::ahead;
 use super::simd::{LANES, Simd};
 
 /// Inputs of a block.
@@ -67,9 +68,6 @@ pub(crate) trait Format<S: Simd> {
     const AT_ONCE: usize;
     /// Rows of a register tile, at most 16.
     const ROWS: usize;
-    /// How many bytes ahead of its use a weight is asked for where one tile takes all rows: far enough that it is there,
-    /// near enough that memory serves few places at a time.
-    const AHEAD: usize = 3072;
 
     /// `AT_ONCE` vectors and `R` rows.
     unsafe fn tile<const R: usize>(p: TileProduct<Self::Input>);
@@ -86,9 +84,6 @@ pub(crate) struct TileProduct<X> {
     turns: usize,
 }
 
-/// Bytes that memory hands out at a time.
-const CACHE_LINE: usize = 64;
-
 /// Groups that all rows take before the next ones, whose weights come from memory meanwhile.
 const GROUPS_AT_ONCE: usize = 8;
 
@@ -101,19 +96,9 @@ impl<X> TileProduct<X> {
         unsafe {
             let block = w.add(group * F::BYTES);
             if prefetch && (self.turns == 1 || group % self.turns == self.turn) {
-                self.ask_ahead::<S, F>(block);
+                ahead::ask::<S>(block, F::BYTES, self.part.rows);
             }
             OneBlock { block, vector: self.vector, x: x.add(group * x_stride), acc, acc_stride }
-        }
-    }
-
-    /// Asks for the block that will be used some groups after the one at `block`.
-    #[inline(always)]
-    unsafe fn ask_ahead<S: Simd, F: Format<S>>(&self, block: *const u8) {
-        let ahead = if self.turns == 1 { F::AHEAD } else { GROUPS_AT_ONCE * F::BYTES };
-        for line in 0..F::BYTES.div_ceil(CACHE_LINE) {
-            // SAFETY: any address may be asked for.
-            unsafe { S::prefetch(block.wrapping_add(ahead + line * CACHE_LINE)) };
         }
     }
 }

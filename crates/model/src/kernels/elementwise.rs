@@ -175,7 +175,6 @@ pub(crate) unsafe fn read<S: Simd>(x: &[f32]) -> f32 {
     unsafe {
         let mut sums = [S::splat(0.0); 8];
         for chunk in x.chunks_exact(8 * LANES) {
-            S::prefetch(chunk.as_ptr().wrapping_add(READ_AHEAD).cast());
             for (i, total) in sums.iter_mut().enumerate() {
                 *total = S::add(S::load(chunk.as_ptr().add(i * LANES)), *total);
             }
@@ -187,9 +186,6 @@ pub(crate) unsafe fn read<S: Simd>(x: &[f32]) -> f32 {
         S::sum(total)
     }
 }
-
-/// Elements that [`read`] asks for ahead of their use.
-const READ_AHEAD: usize = 2048;
 
 /// Independent sums that [`multiply_adds`] keeps.
 pub(crate) const CHAINS: usize = 12;

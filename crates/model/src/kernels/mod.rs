@@ -3,6 +3,7 @@
 //! [`Kernels`] is a table of entry points for one set, chosen once at run time. Results are the same bits whatever the
 //! set, the number of rows, and the number of threads.
 
+mod ahead;
 mod bf16;
 mod blocks;
 mod byte_values;

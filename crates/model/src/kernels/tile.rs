@@ -5,18 +5,15 @@
 //! scores (a block of keys, transposed) and the weighted sum of values (a block of values) alike. Each lane adds its
 //! products in the order of `i`, whatever the number of rows: this is where batch invariance comes from.
 
+use super::ahead;
 use super::simd::{LANES, Product, Simd, Weight};
 
-/// How far ahead of its use a weight is asked for: several rows take long enough over each weight that the processor's
-/// own prefetcher falls behind memory.
-const PREFETCH_BYTES: usize = 8192;
-
-/// Bytes that memory hands out at a time.
-const CACHE_LINE: usize = 64;
-
-/// The weights of one input: `N` vectors; a single one is the second of its pair if `ODD`.
+/// The weights of one input for `R` rows: `N` vectors; a single one is the second of its pair if `ODD`.
 #[inline(always)]
-unsafe fn weights<S: Simd, W: Weight, const N: usize, const ODD: bool>(p: &Product<W>, input: usize) -> [S::V; N] {
+unsafe fn weights<S: Simd, W: Weight, const N: usize, const R: usize, const ODD: bool>(
+    p: &Product<W>,
+    input: usize,
+) -> [S::V; N] {
     // SAFETY: `p` describes valid memory.
     unsafe {
         let mut out = [S::splat(0.0); N];
@@ -24,9 +21,8 @@ unsafe fn weights<S: Simd, W: Weight, const N: usize, const ODD: bool>(p: &Produ
             let from = p.w.add(input * p.w_stride + pair * p.pair_stride);
             let bytes = vectors.len() * LANES * size_of::<W>();
             // Where two vectors share a line it is asked for once.
-            let lines = if bytes < CACHE_LINE && ODD { 0 } else { bytes.div_ceil(CACHE_LINE) };
-            for line in 0..lines {
-                S::prefetch(from.wrapping_byte_add(PREFETCH_BYTES + line * CACHE_LINE).cast());
+            if !ODD || bytes >= ahead::CACHE_LINE {
+                ahead::ask::<S>(from.cast(), bytes, R);
             }
             vectors[0] = W::load::<S, ODD>(from);
             if let Some(v) = vectors.get_mut(1) {
@@ -49,7 +45,7 @@ pub(crate) unsafe fn register_tile<S: Simd, W: Weight, const N: usize, const R: 
             }
         }
         for i in 0..p.depth {
-            let w = weights::<S, W, N, ODD>(&p, i);
+            let w = weights::<S, W, N, R, ODD>(&p, i);
             for (r, row) in acc.iter_mut().enumerate() {
                 let x = S::splat(*p.x.add(r * p.x_stride + i));
                 for (v, &w) in row.iter_mut().zip(&w) {

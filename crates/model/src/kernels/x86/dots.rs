@@ -65,9 +65,6 @@ impl Format<Avx512> for Native {
     const AT_ONCE: usize = 1;
     // 16 of 32 registers: enough sums that no instruction waits for the one before.
     const ROWS: usize = 16;
-    // Farther than for weights in bytes, by measurement: at their distance 4 to 16 rows take 1.2 times as long. See
-    // docs/benchmarks.md, "Smaller groups of inputs".
-    const AHEAD: usize = 12 * TILE_BYTES;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512vl,avx2,fma")]
     unsafe fn tile<const R: usize>(p: TileProduct<Bits>) {
