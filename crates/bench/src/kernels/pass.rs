@@ -50,7 +50,7 @@ fn wanted(turns: usize, elapsed: Duration, patience: Duration) -> bool {
 /// each other.
 const SETTLING: Duration = Duration::from_millis(8);
 
-/// What a pass says of its time that follows others of its kind, one at least.
+/// The milliseconds of a pass that follows others of its kind: at least one, and for [`SETTLING`].
 pub(super) fn settled(mut pass: impl FnMut() -> Result<f64, ModelError>) -> Result<f64, ModelError> {
     let begun = Instant::now();
     loop {

@@ -24,7 +24,7 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn store(to: *mut f32, v: Self::V);
     /// The even elements of 32 interleaved bf16, or the odd ones (see [`super::interleave`]). Exact.
     unsafe fn load_bf16<const ODD: bool>(from: *const u16) -> Self::V;
-    /// Asks for the cache line at `at`, which need not be valid, into the second-level cache.
+    /// Asks for the cache line at `at`, which need not be valid, to be brought into the second-level cache.
     unsafe fn prefetch(at: *const u8);
     /// `a + b`.
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
