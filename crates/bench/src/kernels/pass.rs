@@ -114,6 +114,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_last_of_alike_passes_counts() {
+        let mut passes = 0.0;
+        let counted = settled(|| {
+            passes += 1.0;
+            Ok(passes)
+        });
+        assert_eq!(counted.ok(), Some(passes));
+        assert!(passes >= 2.0);
+    }
+
+    #[test]
     fn what_takes_long_has_fewer_turns() {
         let turns = |each: Duration| (0..).find(|&turns| !wanted(turns as usize, each * turns, PATIENCE));
         let times = [1, 1000, 10_000].map(Duration::from_millis);
