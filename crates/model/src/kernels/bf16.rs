@@ -20,6 +20,15 @@ pub(super) const LINE_BYTES: usize = GROUP * size_of::<u16>();
 impl Bf16Line {
     /// Zeros, whatever they are part of.
     pub(crate) const ZERO: Self = Self([0; LINE_BYTES]);
+
+    /// Most lines that a set keeps a group in.
+    pub(crate) const MOST: usize = size_of::<Floats>() / LINE_BYTES;
+
+    /// What it is made of.
+    #[cfg(test)]
+    pub(super) fn bytes(self) -> [u8; LINE_BYTES] {
+        self.0
+    }
 }
 
 /// A group of inputs of one row, rounded, as a set multiplies it.

@@ -47,6 +47,10 @@ thread_local! {
 /// Fewest values of whose making and rounding another thread has a share: fewer are done before it has begun.
 const VALUES_WORTH_SHARING: usize = 4096;
 
+/// Fewest rows whose inputs go around the caches: those of fewer rows are few lines, and it takes as long to have the
+/// first of them from memory as it does to write them all.
+const ROWS_AROUND_CACHES: usize = 4;
+
 /// How many rows lie between the same group of inputs and the next: all, and some more where there are many. Sixty-four
 /// would put the groups of a row at the same place of the first cache.
 fn stride(rows: usize) -> usize {
@@ -66,8 +70,14 @@ impl Linear {
 }
 
 impl Inputs {
-    /// Makes room for so many rows of inputs of `layer`.
-    pub(crate) fn make_room<'a>(&'a mut self, kernels: &'a Kernels, layer: &Linear, rows: usize) -> Room<'a> {
+    /// Makes room for so many rows of inputs of `layer`, which so many threads are going to read.
+    pub(crate) fn make_room<'a>(
+        &'a mut self,
+        kernels: &'a Kernels,
+        layer: &Linear,
+        rows: usize,
+        threads: usize,
+    ) -> Room<'a> {
         let (width, kind) = (layer.inputs(), layer.input_kind());
         (self.rows, self.width) = (rows, width);
         let groups = stride(rows) * width.div_ceil(GROUP);
@@ -85,6 +95,7 @@ impl Inputs {
         Room {
             kernels,
             kind,
+            around_caches: threads > 1 && rows >= ROWS_AROUND_CACHES,
             rows,
             width,
             floats: Disjoint::new(floats),
@@ -118,6 +129,8 @@ impl Inputs {
 pub(crate) struct Room<'a> {
     kernels: &'a Kernels,
     kind: InputKind,
+    /// Whether lines that were rounded are handed to other threads around the caches.
+    around_caches: bool,
     rows: usize,
     width: usize,
     floats: Disjoint<'a, f32>,
@@ -166,7 +179,14 @@ impl Room<'_> {
         let round_to_bf16 = |round: &dyn Fn(&[f32], &mut [Bf16Line])| {
             for (at, values) in values.chunks(GROUP).enumerate() {
                 // SAFETY: each group of a row is put once.
-                round(values, unsafe { self.bf16.slice((group + at * step) * self.lines, self.lines) });
+                let to = unsafe { self.bf16.slice((group + at * step) * self.lines, self.lines) };
+                if self.around_caches {
+                    let rounded = &mut [Bf16Line::ZERO; Bf16Line::MOST][..self.lines];
+                    round(values, rounded);
+                    rounded.iter().zip(to).for_each(|(line, to)| self.kernels.hand_over(line, to));
+                } else {
+                    round(values, to);
+                }
             }
         };
         match self.kind {

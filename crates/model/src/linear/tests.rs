@@ -41,7 +41,7 @@ fn forward(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {
     let found = parking_lot::Mutex::new(vec![0.0; rows * outputs]);
     let (mut inputs, pool) = (Inputs::default(), &mut Pool::new(2));
     let given = |row: usize, values: &mut [f32]| values.copy_from_slice(&x[row * linear.inputs()..][..linear.inputs()]);
-    inputs.make_room(kernels, linear, rows).fill(pool, given);
+    inputs.make_room(kernels, linear, rows, pool.threads()).fill(pool, given);
     linear.forward(Compute { pool, kernels }, &inputs, &|row, first, values| {
         found.lock()[row * outputs + first..][..values.len()].copy_from_slice(values);
     });

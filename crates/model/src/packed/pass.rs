@@ -163,7 +163,8 @@ impl PackedPass<'_> {
         let (rows, hidden, kernels) = (self.rows(), self.info.config.hidden, self.kernels);
         let Buffers { x, normed, .. } = &mut *self.buffers;
         let x = &x[..];
-        normed.make_room(kernels, reader, rows).fill(&mut self.team, |row, normed| {
+        let threads = self.team.threads();
+        normed.make_room(kernels, reader, rows, threads).fill(&mut self.team, |row, normed| {
             norm.apply(kernels, &x[row * hidden..][..hidden], normed);
         });
     }
@@ -213,7 +214,7 @@ impl PackedPass<'_> {
         let (all, shape, kernels, team) = (self.rows(), layer.attention, self.kernels, &mut self.team);
         let (dim, width) = (shape.head_dim, shape.heads * shape.head_dim);
         let Buffers { qkv, attended, heads: unrounded, positions, .. } = &mut *self.buffers;
-        let room = attended.make_room(kernels, &layer.output.weight, all);
+        let room = attended.make_room(kernels, &layer.output.weight, all, team.threads());
         // Heads that are no whole groups are rounded when all are there.
         let apart = !dim.is_multiple_of(GROUP);
         sized(unrounded, if apart { all * width } else { 0 });
@@ -270,7 +271,7 @@ impl PackedPass<'_> {
         let (rows, ffn, act, kernels) =
             (self.rows(), mlp.down().weight.inputs(), self.info.config.activation, self.kernels);
         let Buffers { normed, inner, .. } = &mut *self.buffers;
-        let room = inner.make_room(kernels, &mlp.down().weight, rows);
+        let room = inner.make_room(kernels, &mlp.down().weight, rows, self.team.threads());
         let compute = Compute { pool: &mut self.team, kernels };
         match mlp {
             Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
