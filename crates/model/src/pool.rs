@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::kernels::handed_over;
+use crate::kernels::streaming;
 
 /// How long a helper without work spins before it parks.
 const SPIN: Duration = Duration::from_micros(200);
@@ -65,8 +65,7 @@ impl Shared {
         let ran: usize = (thread..threads).chain(0..thread).map(|share| self.run_share(share)).sum();
         // Told at once: until then the region is open.
         if ran > 0 {
-            // And with all that they wrote.
-            handed_over();
+            streaming::finish();
             self.finished.0.fetch_add(ran, Ordering::Release);
         }
         ran > 0
@@ -159,8 +158,8 @@ impl Pool {
         let run: *const (dyn Fn(usize) + Sync + '_) = run;
         // SAFETY: only the lifetime changes; this function returns after the last use.
         let run: *const (dyn Fn(usize) + Sync + 'static) = unsafe { std::mem::transmute(run) };
-        // What the caller wrote meanwhile is for the others to read.
-        handed_over();
+        // Tasks may read what the caller has written.
+        streaming::finish();
         self.shared.finished.0.store(0, Ordering::Relaxed);
         let region = Region { run, tasks };
         // SAFETY: nothing is unclaimed and everything is finished, so nobody reads `region`.

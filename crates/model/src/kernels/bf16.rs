@@ -10,7 +10,7 @@ use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::simd::{LANES, Simd};
 
 /// A piece of what inputs were rounded to: a set keeps a group in as many lines, side by side, as it needs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(64))]
 pub(crate) struct Bf16Line([u8; LINE_BYTES]);
 
@@ -23,12 +23,6 @@ impl Bf16Line {
 
     /// Most lines that a set keeps a group in.
     pub(crate) const MOST: usize = size_of::<Floats>() / LINE_BYTES;
-
-    /// What it is made of.
-    #[cfg(test)]
-    pub(super) fn bytes(self) -> [u8; LINE_BYTES] {
-        self.0
-    }
 }
 
 /// A group of inputs of one row, rounded, as a set multiplies it.

@@ -28,7 +28,6 @@ pub(crate) struct Kernels {
     pub(super) round_for_dots: unsafe fn(&[f32], &mut [Bf16Line]),
     pub(super) round_to_int8: unsafe fn(&[f32], *mut InputGroup, usize),
     pub(super) round_products_to_int8: unsafe fn(&[f32], &[f32], &mut InputGroup),
-    pub(super) hand_over: unsafe fn(&Bf16Line, &mut Bf16Line),
     pub(super) rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     pub(super) layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     pub(super) softmax_terms: unsafe fn(&mut [f32]) -> f32,
@@ -153,12 +152,6 @@ impl Kernels {
     pub(crate) fn round_products_to_int8(&self, values: &[f32], factors: &[f32], group: &mut InputGroup) {
         // SAFETY: the set was detected.
         unsafe { (self.round_products_to_int8)(values, factors, group) }
-    }
-
-    /// Copies a line for other threads to read, who are told after [`super::handed_over`].
-    pub(crate) fn hand_over(&self, from: &Bf16Line, to: &mut Bf16Line) {
-        // SAFETY: the set was detected.
-        unsafe { (self.hand_over)(from, to) }
     }
 
     /// See [`super::elementwise::rms_norm`].

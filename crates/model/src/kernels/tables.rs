@@ -4,7 +4,6 @@ use super::bf16::{self, Bf16Group, Bf16Line, Dots, Floats, Tiles};
 use super::blocks::BlockProduct;
 use super::byte_values::{self, ByteValues};
 use super::entries::{AMX_NAME, BF16_NAME, Kernels};
-use super::handing;
 use super::int8::{self, InputGroup, Q4, Q8};
 use super::portable::Portable;
 use super::simd::Product;
@@ -20,7 +19,7 @@ macro_rules! kernels {
     (
         $table:ident, $name:expr, $set:ty, int8 $int8:ty,
         tiles $tiles:path as $for_tiles:ty, dots $dots:path as $for_dots:ty,
-        values $values:path, handing $handing:path $(, #[$features:meta])?
+        values $values:path $(, #[$features:meta])?
     ) => {
         pub(super) static $table: Kernels = {
             $(#[$features])?
@@ -80,10 +79,6 @@ macro_rules! kernels {
             unsafe fn round_products_to_int8(values: &[f32], factors: &[f32], group: &mut InputGroup) {
                 // SAFETY: the instruction set was detected.
                 unsafe { int8::quantize_products::<$set>(values, factors, group) }
-            }
-            $(#[$features])?
-            unsafe fn hand_over(from: &Bf16Line, to: &mut Bf16Line) {
-                $handing(from, to);
             }
             $(#[$features])?
             unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -146,7 +141,6 @@ macro_rules! kernels {
                 round_for_dots,
                 round_to_int8,
                 round_products_to_int8,
-                hand_over,
                 rms_norm,
                 layer_norm,
                 softmax_terms,
@@ -164,34 +158,34 @@ macro_rules! kernels {
 kernels!(
     PORTABLE, "portable", Portable, int8 Portable,
     tiles bf16::product::<Portable, Tiles> as Floats, dots bf16::product::<Portable, Dots> as Floats,
-    values values::add::<Portable>, handing handing::through_caches
+    values values::add::<Portable>
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX2, "avx2", Avx2, int8 Avx2,
     tiles x86::product_bf16::<Avx2, Tiles> as Floats, dots x86::product_bf16::<Avx2, Dots> as Floats,
-    values x86::add_values::<Avx2>, handing handing::through_caches,
+    values x86::add_values::<Avx2>,
     #[target_feature(enable = "avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512, "avx512", Avx512, int8 Avx2,
     tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16::<Avx512, Dots> as Floats,
-    values x86::add_values::<Avx512>, handing handing::through_caches,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512,
     tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16::<Avx512, Dots> as Floats,
-    values x86::add_values::<Avx512>, handing handing::through_caches,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512_BF16, BF16_NAME, Avx512, int8 Avx512,
     tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16_by_dots as NativeBits,
-    values x86::add_values::<Avx512>, handing handing::around_caches,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 // The instruction for dots takes longer than multiply-adds of floats where there are tiles (Sapphire Rapids).
@@ -199,6 +193,6 @@ kernels!(
 kernels!(
     AMX, AMX_NAME, Avx512, int8 Avx512,
     tiles x86::product_bf16_in_tiles as NativeBits, dots x86::product_bf16::<Avx512, Dots> as Floats,
-    values x86::add_values::<Avx512>, handing handing::through_caches,
+    values x86::add_values::<Avx512>,
     #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );

@@ -7,8 +7,9 @@ use std::cell::RefCell;
 
 use super::blocks::RoundedRows;
 use super::matrix::{Linear, Panels};
+use crate::arithmetic::Arithmetic;
 use crate::disjoint::Disjoint;
-use crate::kernels::{Bf16Line, GROUP, InputGroup, Kernels};
+use crate::kernels::{Bf16Line, GROUP, InputGroup, Kernels, streaming};
 use crate::pool::Pool;
 
 /// What a layer takes.
@@ -47,14 +48,19 @@ thread_local! {
 /// Fewest values of whose making and rounding another thread has a share: fewer are done before it has begun.
 const VALUES_WORTH_SHARING: usize = 4096;
 
-/// Fewest rows whose inputs go around the caches: those of fewer rows are few lines, and it takes as long to have the
-/// first of them from memory as it does to write them all.
-const ROWS_AROUND_CACHES: usize = 4;
+/// Fewest rows whose rounded inputs are streamed to other threads. A pass of one row takes longer then where threads share
+/// a cache; two and three were not measured (docs/benchmarks.md, "Lines that are handed over").
+const ROWS_STREAMED: usize = 4;
 
 /// How many rows lie between the same group of inputs and the next: all, and some more where there are many. Sixty-four
 /// would put the groups of a row at the same place of the first cache.
 fn stride(rows: usize) -> usize {
     if rows <= 32 { rows } else { rows + 8 }
+}
+
+/// Whether that was measured to pay: inputs of the instruction for dot products (Zen 4).
+fn is_streamed(kernels: &Kernels, kind: InputKind) -> bool {
+    kind == InputKind::Dots && kernels.arithmetic_of_16_bits() == Some(Arithmetic::Bf16Dot)
 }
 
 impl Linear {
@@ -95,7 +101,7 @@ impl Inputs {
         Room {
             kernels,
             kind,
-            around_caches: threads > 1 && rows >= ROWS_AROUND_CACHES,
+            streamed: threads > 1 && rows >= ROWS_STREAMED && is_streamed(kernels, kind),
             rows,
             width,
             floats: Disjoint::new(floats),
@@ -129,8 +135,8 @@ impl Inputs {
 pub(crate) struct Room<'a> {
     kernels: &'a Kernels,
     kind: InputKind,
-    /// Whether lines that were rounded are handed to other threads around the caches.
-    around_caches: bool,
+    /// Whether rounded inputs are stored around the caches, for other threads to read.
+    streamed: bool,
     rows: usize,
     width: usize,
     floats: Disjoint<'a, f32>,
@@ -180,10 +186,10 @@ impl Room<'_> {
             for (at, values) in values.chunks(GROUP).enumerate() {
                 // SAFETY: each group of a row is put once.
                 let to = unsafe { self.bf16.slice((group + at * step) * self.lines, self.lines) };
-                if self.around_caches {
+                if self.streamed {
                     let rounded = &mut [Bf16Line::ZERO; Bf16Line::MOST][..self.lines];
                     round(values, rounded);
-                    rounded.iter().zip(to).for_each(|(line, to)| self.kernels.hand_over(line, to));
+                    rounded.iter().zip(to).for_each(|(line, to)| streaming::copy_line(line, to));
                 } else {
                     round(values, to);
                 }
