@@ -9,20 +9,22 @@
 //! positions in the same order. A row's result therefore depends on its path alone: not on what else is in the tail,
 //! how the rows were batched, or where in the tail its ancestors lie.
 
+mod bf16;
 mod bytes;
 mod floats;
 mod products;
-mod tiles;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::ops::Range;
 
 use crate::kernels::{Kernels, LANES};
 use crate::kv_cache::{BLOCK, Beside, KvFormat, LayerCache, Run};
+use bf16::{Bf16Buffers, Bf16Products};
 use bytes::ByteProducts;
 use floats::FloatProducts;
 use products::{Located, Products, Summed, Weights};
-use tiles::TileProducts;
 
 /// Sizes of one attention layer.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,7 @@ impl AttentionShape {
     pub(crate) fn rows_per_task(&self, format: KvFormat) -> usize {
         let queries = match format {
             KvFormat::Floats => FloatProducts::QUERIES,
-            KvFormat::Tiles => TileProducts::QUERIES,
+            KvFormat::Bf16(_) => Bf16Products::QUERIES,
             KvFormat::Bytes => ByteProducts::QUERIES,
         };
         (queries / self.group()).max(1)
@@ -87,7 +89,7 @@ struct Scratch {
     sums: Vectors,
     located: Vec<Located>,
     floats: FloatProducts,
-    tiles: TileProducts,
+    bf16: Bf16Buffers,
     bytes: ByteProducts,
 }
 
@@ -118,12 +120,14 @@ impl Task<'_> {
     /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
     pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, emit: impl FnMut(usize, usize, &[f32])) {
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { gathered, scores, totals, sums, located, floats, tiles, bytes } = scratch;
+            let Scratch { gathered, scores, totals, sums, located, floats, bf16, bytes } = scratch;
             let heads = Heads::new(self, kernels, shape);
             let buffers = &mut Buffers { gathered, scores, totals, sums, located };
             match self.context.cache.format() {
                 KvFormat::Floats => heads.attend(floats, buffers, emit),
-                KvFormat::Tiles => heads.attend(tiles, buffers, emit),
+                KvFormat::Bf16(order) => {
+                    heads.attend(&mut Bf16Products { kernels: kernels.bf16(order), buffers: bf16 }, buffers, emit);
+                }
                 KvFormat::Bytes => heads.attend(bytes, buffers, emit),
             }
         });

@@ -21,7 +21,7 @@ use std::mem::MaybeUninit;
 
 use self::layout::PAIR;
 use self::matrix::Panels;
-use crate::kernels::{Kernels, LANES, Product};
+use crate::kernels::{Bf16Order, Kernels, LANES, Product};
 use crate::pool::Pool;
 
 pub(crate) use self::inputs::Inputs;
@@ -69,7 +69,7 @@ impl Linear {
     /// Rows that one task multiplies before it hands them on: a multiple of every register tile's height.
     fn rows_at_once(&self) -> usize {
         match self.panels {
-            Panels::Tiles(_) => ROWS_MAX,
+            Panels::Bf16(Bf16Order::Tiles, _) => ROWS_MAX,
             _ => 48,
         }
     }
@@ -92,8 +92,9 @@ impl Linear {
                 Panels::Widened(w) => {
                     kernels.product_widened(self.product(x.floats(from, count), &w.as_slice()[weights..], acc));
                 }
-                Panels::Tiles(panels) => kernels.product_bf16_tiles(panels.product(panel, &x.bf16(from, count), acc)),
-                Panels::Dots(panels) => kernels.product_bf16_dots(panels.product(panel, &x.bf16(from, count), acc)),
+                Panels::Bf16(order, panels) => {
+                    kernels.bf16(*order).product(panels.product(panel, &x.bf16(from, count), acc));
+                }
                 Panels::Q8(panels) => kernels.product_q8(panels.product(panel, &x.bytes(from, count), acc)),
                 Panels::Q4(panels) => kernels.product_q4(panels.product(panel, &x.bytes(from, count), acc)),
             }

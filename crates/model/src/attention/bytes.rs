@@ -39,7 +39,7 @@ impl Path {
         self.scales.clear();
         let parts = summed.located.iter().filter_map(|located| located.among(positions));
         for run in parts.flat_map(|located| located.cut(BLOCK)).map(|part| part.run) {
-            let (head, first) = (summed.cache.head(summed.kv_head, run.slot / BLOCK), run.slot % BLOCK);
+            let (head, first) = (summed.head(run.slot / BLOCK), run.slot % BLOCK);
             // SAFETY: the run lies inside one block, which nobody writes while a layer attends.
             self.scales.extend_from_slice(unsafe { Bytes::value_scales(head, first, run.len) });
             for row in first..first + run.len {
@@ -64,7 +64,7 @@ impl ByteProducts {
         sums: &mut [f32],
     ) {
         let Weights { elements, stride, queries } = weights;
-        let head = summed.cache.head(summed.kv_head, groups.start / GROUPS);
+        let head = summed.head(groups.start / GROUPS);
         // All of them are written.
         self.weights.resize(queries * groups.len(), InputGroup::ZERO);
         for (group, rounded) in groups.clone().zip(self.weights.chunks_exact_mut(queries)) {
@@ -182,126 +182,5 @@ impl Products for ByteProducts {
                 Groups::Apart(group) => self.add_path(kernels, summed, weights, group, sums),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::super::{AttentionShape, Context, Task};
-    use crate::kernels::{GROUP, Kernels, LARGEST};
-    use crate::kv_cache::{BLOCK, CacheShape, KvCache, KvFormat, KvPlace, LayerCache, Run};
-
-    const DIM: usize = 48;
-    const HEADS: usize = 3;
-    const SLOTS: usize = 3 * BLOCK;
-    const SHARED: usize = 70;
-
-    fn noise(seed: usize) -> Vec<f32> {
-        let mix = |i: usize| ((i + 1) as u32).wrapping_mul(2_654_435_761).rotate_left(13).wrapping_mul(2_246_822_519);
-        (0..DIM).map(|d| mix(seed * DIM + d) as f32 / 2_f32.powi(31) - 1.0).collect()
-    }
-
-    /// Keys and values of all slots, other ones in each.
-    fn cache() -> (KvCache, LayerCache) {
-        let shape = CacheShape { layers: 1, kv_heads: 1, head_dim: DIM, context: SLOTS, format: KvFormat::Bytes };
-        let mut cache = KvCache::alone(shape, &KvPlace::Host);
-        cache.reserve(SLOTS).unwrap();
-        let layer = cache.block_table().layer(0);
-        for slot in 0..SLOTS {
-            // SAFETY: nobody else has this cache.
-            unsafe { layer.store(0, slot, &noise(slot), &noise(SLOTS + slot)) };
-        }
-        (cache, layer)
-    }
-
-    /// The query of a head, scaled as for any of so many dimensions.
-    fn query(head: usize) -> Vec<f32> {
-        noise(2 * SLOTS + head).iter().map(|value| value / (DIM as f32).sqrt()).collect()
-    }
-
-    /// What the heads of a row with this path see.
-    fn attended(kernels: &Kernels, cache: &LayerCache, path: &[Run]) -> Vec<Vec<f32>> {
-        let shape = AttentionShape { heads: HEADS, kv_heads: 1, head_dim: DIM, window: None };
-        let paths = [path.to_vec()];
-        let context = Context { cache, beside: None, shared: SHARED, slots: SLOTS, paths: &paths };
-        let queries: Vec<f32> = (0..HEADS).flat_map(query).collect();
-        let mut found = vec![Vec::new(); HEADS];
-        let task = Task { context: &context, kv_head: 0, first_row: 0, queries: &[&queries] };
-        task.run(kernels, &shape, |_, head, values| found[head] = values.to_vec());
-        found
-    }
-
-    /// Numbers of 8 bits times a scale, the largest being 127, unless the scale becomes another number first.
-    fn rounded(values: &[f32], of_scale: impl Fn(f32) -> f32) -> Vec<f64> {
-        let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-        let scale = f64::from(of_scale(largest / LARGEST));
-        let quant = |value: f32| (f64::from(value) / scale).round_ties_even().clamp(-127.0, 127.0);
-        values.iter().map(|value| quant(*value) * scale).collect()
-    }
-
-    /// A group of a key's dimensions, whose scale has 16 bits.
-    fn of_key(group: &[f32]) -> Vec<f64> {
-        rounded(group, |scale| half::f16::from_f32(scale).to_f32())
-    }
-
-    /// The definition: what a head sees but for the rounding of weights, and how far off that may take it.
-    fn definition(query: &[f32], slots: &[usize]) -> Vec<(f64, f64)> {
-        let query: Vec<f64> = query.chunks(GROUP).flat_map(|group| rounded(group, |scale| scale)).collect();
-        let key = |slot: usize| noise(slot).chunks(GROUP).flat_map(of_key).collect::<Vec<f64>>();
-        let score = |slot: &usize| key(*slot).iter().zip(&query).map(|(k, q)| k * q).sum::<f64>();
-        let weights: Vec<f64> = slots.iter().map(|slot| score(slot).exp()).collect();
-        let total: f64 = weights.iter().sum();
-        let values: Vec<Vec<f64>> = slots.iter().map(|slot| rounded(&noise(SLOTS + slot), |scale| scale)).collect();
-        let largest = |v: &Vec<f64>| v.iter().fold(0.0_f64, |largest, v| largest.max(v.abs()));
-        // Of each group of positions half a step of its weights, each times its value's scale.
-        let scaled: Vec<f64> = weights.iter().zip(&values).map(|(w, v)| w * largest(v) / 127.0).collect();
-        let steps: Vec<f64> =
-            scaled.chunks(GROUP).map(|group| group.iter().fold(0.0, |a, b| b.max(a)) / 127.0).collect();
-        let mean = |d: usize| {
-            let sum: f64 = weights.iter().zip(&values).map(|(w, v)| w * v[d]).sum();
-            let off: f64 = values
-                .iter()
-                .enumerate()
-                .map(|(i, v)| steps[i / GROUP] / 2.0 * (v[d] / largest(v)).abs() * 127.0)
-                .sum();
-            (sum / total, off / total)
-        };
-        (0..DIM).map(mean).collect()
-    }
-
-    #[test]
-    fn what_a_row_sees_is_what_the_definition_says() {
-        let (_whole, cache) = cache();
-        let path = [Run { slot: SHARED, len: 2 }, Run { slot: 75, len: 30 }, Run { slot: 120, len: 15 }];
-        let slots: Vec<usize> = (0..SHARED).chain(path.iter().flat_map(|run| run.slot..run.slot + run.len)).collect();
-        let found = attended(Kernels::detect(), &cache, &path);
-        for (head, found) in found.iter().enumerate() {
-            for (found, (exact, off)) in found.iter().zip(definition(&query(head), &slots)) {
-                assert!((f64::from(*found) - exact).abs() <= off + 1e-5, "{found} for {exact}, {off} at most");
-                assert!(off < 0.02, "a bound that means something: {off}");
-            }
-        }
-    }
-
-    #[test]
-    fn it_is_the_same_bits_by_all_tables_and_wherever_the_path_lies() {
-        let (_whole, cache) = cache();
-        let path = [Run { slot: 81, len: 1 }, Run { slot: 83, len: 3 }, Run { slot: 130, len: 40 }];
-        let by = |kernels: &Kernels, path: &[Run]| {
-            attended(kernels, &cache, path).concat().into_iter().map(f32::to_bits).collect::<Vec<_>>()
-        };
-        let tables = Kernels::available();
-        let expected = by(tables.last().unwrap(), &path);
-        assert!(tables.iter().all(|kernels| by(kernels, &path) == expected));
-        // The same keys and values where they would lie had they been committed.
-        let slots: Vec<usize> = path.iter().flat_map(|run| run.slot..run.slot + run.len).collect();
-        for (to, from) in (SHARED..).zip(&slots) {
-            // SAFETY: nobody else has this cache.
-            unsafe { cache.store(0, to, &noise(*from), &noise(SLOTS + from)) };
-        }
-        let committed = [Run { slot: SHARED, len: slots.len() }];
-        assert!(tables.iter().all(|kernels| by(kernels, &committed) == expected));
     }
 }

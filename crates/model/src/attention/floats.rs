@@ -50,7 +50,7 @@ impl Products for FloatProducts {
             let from = &weights.elements[part.position..];
             assert!(from.len() >= (weights.queries - 1) * weights.stride + part.run.len, "weights of all queries");
             assert!(sums.len() >= weights.queries * stride, "sums of all queries");
-            let head = summed.cache.head(summed.kv_head, part.run.slot / BLOCK);
+            let head = summed.head(part.run.slot / BLOCK);
             // SAFETY: the run lies inside one block; lengths are checked above.
             unsafe {
                 kernels.product_f32(Product {

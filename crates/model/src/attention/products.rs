@@ -48,6 +48,17 @@ impl Summed<'_> {
         in_place.last().map_or(0, |Located { position, run }| position + run.len).min(self.positions.end)
     }
 
+    /// The head's keys and values in a block of slots.
+    pub(super) fn head(&self, block: usize) -> Head {
+        self.cache.head(self.kv_head, block)
+    }
+
+    /// The slots of some positions, in the order of these.
+    pub(super) fn slots(&self, positions: &Range<usize>) -> impl Iterator<Item = usize> {
+        let runs = self.located.iter().filter_map(|located| located.among(positions)).map(|part| part.run);
+        runs.flat_map(|run| run.slot..run.slot + run.len)
+    }
+
     /// The positions of a group, as far as they are meant.
     pub(super) fn group(&self, group: usize) -> Range<usize> {
         group * GROUP..self.positions.end.min((group + 1) * GROUP)

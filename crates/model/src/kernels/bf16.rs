@@ -102,13 +102,16 @@ fn set<T>(group: &mut [T; GROUP], values: &[f32], round: impl Fn(f32) -> T) {
     }
 }
 
-/// In which order the products of a block are added to sums.
+/// In which order products are added to a sum: in chains, the odd inputs in the last one, the even ones in the first.
 pub(crate) trait Order {
-    /// Chains of sums of a row.
+    /// Chains of a group.
     const CHAINS: usize;
 
-    /// Adds the products of a block with `R` groups to as many rows of sums.
-    unsafe fn multiply<S: Bf16, const R: usize>(at: OneBlock<Floats>);
+    /// What a chain begins with.
+    unsafe fn begin<S: Bf16>(sum: S::V) -> S::V;
+
+    /// The sum and its chains.
+    unsafe fn end<S: Bf16>(sum: S::V, chains: [S::V; 2]) -> S::V;
 }
 
 /// Within a group an output's products are added up in two chains that begin with zero, one over the even inputs and one
@@ -120,6 +123,36 @@ pub(crate) struct Tiles;
 /// `vdpbf16ps` does by Intel's manual; whether a processor does is tried before it is used.
 pub(crate) struct Dots;
 
+impl Order for Tiles {
+    const CHAINS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn begin<S: Bf16>(_: S::V) -> S::V {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe { S::splat(0.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn end<S: Bf16>(sum: S::V, [even, odd]: [S::V; 2]) -> S::V {
+        // SAFETY: as above.
+        unsafe { S::add_or_zero(sum, S::add_or_zero(even, odd)) }
+    }
+}
+
+impl Order for Dots {
+    const CHAINS: usize = 1;
+
+    #[inline(always)]
+    unsafe fn begin<S: Bf16>(sum: S::V) -> S::V {
+        sum
+    }
+
+    #[inline(always)]
+    unsafe fn end<S: Bf16>(_: S::V, [chain, _]: [S::V; 2]) -> S::V {
+        chain
+    }
+}
+
 /// Blocks of bf16 weights: for each pair of inputs the two weights of each of [`LANES`] outputs side by side.
 pub(super) struct Bf16Blocks<O>(std::marker::PhantomData<O>);
 
@@ -127,7 +160,7 @@ pub(super) struct Bf16Blocks<O>(std::marker::PhantomData<O>);
 pub(crate) const TILE_BYTES: usize = LANES * GROUP * size_of::<u16>();
 
 /// Strips that a matrix unit multiplies at once: products have whole multiples of them.
-pub(crate) const TILE_STRIPS: usize = 4;
+pub(crate) const TILE_STRIPS: usize = 2;
 
 /// Which of a block's weights is that of the output in `lane` for input `input` of the group.
 pub(crate) fn place_in_tile(lane: usize, input: usize) -> usize {
@@ -182,46 +215,26 @@ pub(super) unsafe fn product<S: Bf16, O: Order>(p: BlockProduct<Floats>) {
 pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: &TileProduct<Floats>) {
     for group in 0..p.part.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
-        unsafe { O::multiply::<S, R>(p.block::<S, Bf16Blocks<O>>(group)) }
+        unsafe { multiply::<S, O, R>(p.block::<S, Bf16Blocks<O>>(group)) }
     }
 }
 
-impl Order for Tiles {
-    const CHAINS: usize = 2;
-
-    #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Floats>) {
-        // SAFETY: a block has the pairs of GROUP inputs; there are R groups and rows.
-        unsafe {
-            let zero = S::splat(0.0);
-            let (mut even, mut odd) = ([zero; R], [zero; R]);
-            for pair in 0..GROUP / 2 {
-                let weights = block.cast::<u16>().add(pair * 2 * LANES);
-                chain::<S, R, false>(&mut even, x, pair, weights);
-                chain::<S, R, true>(&mut odd, x, pair, weights);
-            }
-            for (r, (even, odd)) in even.into_iter().zip(odd).enumerate() {
-                let acc = acc.add(r * acc_stride);
-                S::store(acc, S::add_or_zero(S::load(acc), S::add_or_zero(even, odd)));
-            }
+/// Adds the products of a block with `R` groups to as many rows of sums.
+#[inline(always)]
+unsafe fn multiply<S: Bf16, O: Order, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Floats>) {
+    // SAFETY: a block has the pairs of GROUP inputs; there are R groups and rows.
+    unsafe {
+        let sums = |r: usize| acc.add(r * acc_stride);
+        let begin: [S::V; R] = std::array::from_fn(|r| O::begin::<S>(S::load(sums(r))));
+        let mut chains = [begin; 2];
+        for pair in 0..GROUP / 2 {
+            let weights = block.cast::<u16>().add(pair * 2 * LANES);
+            chain::<S, R, true>(&mut chains[O::CHAINS - 1], x, pair, weights);
+            chain::<S, R, false>(&mut chains[0], x, pair, weights);
         }
-    }
-}
-
-impl Order for Dots {
-    const CHAINS: usize = 1;
-
-    #[inline(always)]
-    unsafe fn multiply<S: Bf16, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Floats>) {
-        // SAFETY: as above.
-        unsafe {
-            let mut sums: [S::V; R] = std::array::from_fn(|r| S::load(acc.add(r * acc_stride)));
-            for pair in 0..GROUP / 2 {
-                let weights = block.cast::<u16>().add(pair * 2 * LANES);
-                chain::<S, R, true>(&mut sums, x, pair, weights);
-                chain::<S, R, false>(&mut sums, x, pair, weights);
-            }
-            sums.into_iter().enumerate().for_each(|(r, sum)| S::store(acc.add(r * acc_stride), sum));
+        let [even, odd] = chains;
+        for (r, chains) in even.into_iter().zip(odd).enumerate() {
+            S::store(sums(r), O::end::<S>(S::load(sums(r)), chains.into()));
         }
     }
 }

@@ -1,31 +1,23 @@
 //! The entry points of one instruction set.
 
-use super::bf16::Bf16Line;
+use super::bf16_kernels::{Bf16Kernels, Bf16Order};
 use super::blocks::BlockProduct;
 use super::byte_values::ByteValues;
 use super::int8::InputGroup;
 use super::simd::Product;
-use super::values::ValueGroup;
 use crate::arithmetic::Arithmetic;
 
 /// The kernels of one instruction set.
 pub(crate) struct Kernels {
     /// `amx`, `avx512bf16`, `avx512vnni`, `avx512`, `avx2` or `portable`.
     pub(crate) name: &'static str,
-    /// Lines of a group of inputs that [`Self::round_for_tiles`] rounds.
-    pub(crate) tile_lines: usize,
-    /// The same of [`Self::round_for_dots`].
-    pub(crate) dot_lines: usize,
+    pub(super) tiles: Bf16Kernels,
+    pub(super) dots: Bf16Kernels,
     pub(super) product_f32: unsafe fn(Product<f32>),
     pub(super) product_widened: unsafe fn(Product<u16>),
-    pub(super) product_bf16_tiles: unsafe fn(BlockProduct<Bf16Line>),
-    pub(super) product_bf16_dots: unsafe fn(BlockProduct<Bf16Line>),
-    pub(super) add_values: unsafe fn(&ValueGroup<'_>),
     pub(super) add_byte_values: unsafe fn(&ByteValues<'_>),
     pub(super) product_q8: unsafe fn(BlockProduct<InputGroup>),
     pub(super) product_q4: unsafe fn(BlockProduct<InputGroup>),
-    pub(super) round_for_tiles: unsafe fn(&[f32], &mut [Bf16Line]),
-    pub(super) round_for_dots: unsafe fn(&[f32], &mut [Bf16Line]),
     pub(super) round_to_int8: unsafe fn(&[f32], *mut InputGroup, usize),
     pub(super) round_products_to_int8: unsafe fn(&[f32], &[f32], &mut InputGroup),
     pub(super) rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
@@ -55,6 +47,14 @@ impl Kernels {
         }
     }
 
+    /// Those of bf16 in an order.
+    pub(crate) fn bf16(&self, order: Bf16Order) -> &Bf16Kernels {
+        match order {
+            Bf16Order::Tiles => &self.tiles,
+            Bf16Order::Dots => &self.dots,
+        }
+    }
+
     /// See [`super::tile::product`].
     ///
     /// # Safety
@@ -71,33 +71,6 @@ impl Kernels {
     pub(crate) unsafe fn product_widened(&self, p: Product<u16>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
         unsafe { (self.product_widened)(p) }
-    }
-
-    /// See [`super::bf16::Tiles`]; blocks of [`super::TILE_BYTES`], strips in fours.
-    ///
-    /// # Safety
-    /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn product_bf16_tiles(&self, p: BlockProduct<Bf16Line>) {
-        // SAFETY: the set was detected; the pointers are the caller's promise.
-        unsafe { (self.product_bf16_tiles)(p) }
-    }
-
-    /// See [`super::bf16::Dots`]; blocks of [`super::TILE_BYTES`].
-    ///
-    /// # Safety
-    /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn product_bf16_dots(&self, p: BlockProduct<Bf16Line>) {
-        // SAFETY: the set was detected; the pointers are the caller's promise.
-        unsafe { (self.product_bf16_dots)(p) }
-    }
-
-    /// See [`super::values::add`].
-    ///
-    /// # Safety
-    /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn add_values(&self, p: &ValueGroup<'_>) {
-        // SAFETY: the set was detected; the pointers are the caller's promise.
-        unsafe { (self.add_values)(p) }
     }
 
     /// See [`super::byte_values::add`].
@@ -125,18 +98,6 @@ impl Kernels {
     pub(crate) unsafe fn product_q4(&self, p: BlockProduct<InputGroup>) {
         // SAFETY: the set was detected; the pointers are the caller's promise.
         unsafe { (self.product_q4)(p) }
-    }
-
-    /// Rounds to what [`Self::product_bf16_tiles`] takes.
-    pub(crate) fn round_for_tiles(&self, values: &[f32], lines: &mut [Bf16Line]) {
-        // SAFETY: the set was detected.
-        unsafe { (self.round_for_tiles)(values, lines) }
-    }
-
-    /// Rounds to what [`Self::product_bf16_dots`] takes.
-    pub(crate) fn round_for_dots(&self, values: &[f32], lines: &mut [Bf16Line]) {
-        // SAFETY: the set was detected.
-        unsafe { (self.round_for_dots)(values, lines) }
     }
 
     /// See [`super::int8::quantize`].

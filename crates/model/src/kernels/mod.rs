@@ -5,6 +5,7 @@
 
 mod ahead;
 mod bf16;
+mod bf16_kernels;
 mod blocks;
 mod byte_values;
 mod elementwise;
@@ -22,6 +23,7 @@ mod values;
 mod x86;
 
 pub(crate) use bf16::{Bf16Line, TILE_BYTES, TILE_STRIPS, place_in_tile, round as round_to_bf16};
+pub(crate) use bf16_kernels::{Bf16Kernels, Bf16Order};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use byte_values::ByteValues;
 pub(crate) use elementwise::CHAINS;
@@ -31,7 +33,7 @@ pub(crate) use q8_group::{Q8Group, extreme, f16_at, integer, largest, place_in_q
 pub use sets::InstructionSet;
 pub(crate) use sets::instruction_sets;
 pub(crate) use simd::{LANES, Product};
-pub(crate) use values::{ValueGroup, ValueRun};
+pub(crate) use values::{ValueAt, ValueGroup};
 #[cfg(target_arch = "x86_64")]
 use x86::{Dot, Sets};
 

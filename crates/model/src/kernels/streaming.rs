@@ -37,15 +37,15 @@ pub(crate) fn finish() {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kernels;
+    use super::super::{Bf16Order, Kernels};
     use super::*;
 
     #[test]
     fn another_thread_finds_the_lines_that_were_copied() {
         let values: Vec<f32> = (0..32).map(|value| value as f32).collect();
-        let kernels = Kernels::detect();
+        let kernels = Kernels::detect().bf16(Bf16Order::Dots);
         let mut lines = [Bf16Line::ZERO; Bf16Line::MOST];
-        kernels.round_for_dots(&values, &mut lines[..kernels.dot_lines]);
+        kernels.round(&values, &mut lines[..kernels.lines]);
         let mut copies = [Bf16Line::ZERO; Bf16Line::MOST];
         lines.iter().zip(&mut copies).for_each(|(from, to)| copy_line(from, to));
         finish();

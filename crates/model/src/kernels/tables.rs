@@ -1,6 +1,7 @@
 //! The tables, one for each set of instructions: every entry is the same code, compiled for the set.
 
 use super::bf16::{self, Bf16Group, Bf16Line, Dots, Floats, Tiles};
+use super::bf16_kernels::Bf16Kernels;
 use super::blocks::BlockProduct;
 use super::byte_values::{self, ByteValues};
 use super::entries::{AMX_NAME, BF16_NAME, Kernels};
@@ -12,14 +13,34 @@ use super::values::{self, ValueGroup};
 use super::x86::{self, Avx2, Avx512, NativeBits};
 use super::{elementwise, tile};
 
-/// Instantiates the table for `$set`, with `$int8` for products of bytes, `$tiles` and `$dots` for those of bf16 in either
-/// order, from inputs that are kept as `$for_tiles` and `$for_dots`, and `$values` for sums of values in the order of tiles;
-/// `$features` let the compiler use its instructions in the inlined bodies.
+/// Those of bf16 in one order: `$product` of inputs that are kept as `$input`, and `$values` for sums of values.
+macro_rules! bf16_kernels {
+    ($product:path as $input:ty, values $values:path $(, #[$features:meta])?) => {{
+        $(#[$features])?
+        unsafe fn product(p: BlockProduct<Bf16Line>) {
+            // SAFETY: passed on to the caller.
+            unsafe { $product(p.of()) }
+        }
+        $(#[$features])?
+        unsafe fn add_values(p: &ValueGroup<'_>) {
+            // SAFETY: passed on to the caller.
+            unsafe { $values(p) }
+        }
+        $(#[$features])?
+        unsafe fn round(values: &[f32], lines: &mut [Bf16Line]) {
+            <$input>::round(values, lines);
+        }
+        Bf16Kernels { lines: <$input>::LINES, product, add_values, round }
+    }};
+}
+
+/// Instantiates the table for `$set`, with `$int8` for products of bytes, and what [`bf16_kernels`] takes for the order of
+/// tiles and for that of dot products; `$features` let the compiler use its instructions in the inlined bodies.
 macro_rules! kernels {
     (
         $table:ident, $name:expr, $set:ty, int8 $int8:ty,
-        tiles $tiles:path as $for_tiles:ty, dots $dots:path as $for_dots:ty,
-        values $values:path $(, #[$features:meta])?
+        tiles $tiles:path as $for_tiles:ty, values $tile_values:path,
+        dots $dots:path as $for_dots:ty, values $dot_values:path $(, #[$features:meta])?
     ) => {
         pub(super) static $table: Kernels = {
             $(#[$features])?
@@ -31,21 +52,6 @@ macro_rules! kernels {
             unsafe fn product_widened(p: Product<u16>) {
                 // SAFETY: passed on to the caller.
                 unsafe { tile::product::<$set, u16>(p) }
-            }
-            $(#[$features])?
-            unsafe fn product_bf16_tiles(p: BlockProduct<Bf16Line>) {
-                // SAFETY: passed on to the caller.
-                unsafe { $tiles(p.of()) }
-            }
-            $(#[$features])?
-            unsafe fn product_bf16_dots(p: BlockProduct<Bf16Line>) {
-                // SAFETY: passed on to the caller.
-                unsafe { $dots(p.of()) }
-            }
-            $(#[$features])?
-            unsafe fn add_values(p: &ValueGroup<'_>) {
-                // SAFETY: passed on to the caller.
-                unsafe { $values(p) }
             }
             $(#[$features])?
             unsafe fn add_byte_values(p: &ByteValues<'_>) {
@@ -61,14 +67,6 @@ macro_rules! kernels {
             unsafe fn product_q4(p: BlockProduct<InputGroup>) {
                 // SAFETY: passed on to the caller.
                 unsafe { int8::product::<$int8, Q4>(p) }
-            }
-            $(#[$features])?
-            unsafe fn round_for_tiles(values: &[f32], lines: &mut [Bf16Line]) {
-                <$for_tiles>::round(values, lines);
-            }
-            $(#[$features])?
-            unsafe fn round_for_dots(values: &[f32], lines: &mut [Bf16Line]) {
-                <$for_dots>::round(values, lines);
             }
             $(#[$features])?
             unsafe fn round_to_int8(values: &[f32], groups: *mut InputGroup, step: usize) {
@@ -127,18 +125,13 @@ macro_rules! kernels {
             }
             Kernels {
                 name: $name,
-                tile_lines: <$for_tiles>::LINES,
-                dot_lines: <$for_dots>::LINES,
+                tiles: bf16_kernels!($tiles as $for_tiles, values $tile_values $(, #[$features])?),
+                dots: bf16_kernels!($dots as $for_dots, values $dot_values $(, #[$features])?),
                 product_f32,
                 product_widened,
-                product_bf16_tiles,
-                product_bf16_dots,
-                add_values,
                 add_byte_values,
                 product_q8,
                 product_q4,
-                round_for_tiles,
-                round_for_dots,
                 round_to_int8,
                 round_products_to_int8,
                 rms_norm,
@@ -157,42 +150,42 @@ macro_rules! kernels {
 
 kernels!(
     PORTABLE, "portable", Portable, int8 Portable,
-    tiles bf16::product::<Portable, Tiles> as Floats, dots bf16::product::<Portable, Dots> as Floats,
-    values values::add::<Portable>
+    tiles bf16::product::<Portable, Tiles> as Floats, values values::add::<Portable, Tiles>,
+    dots bf16::product::<Portable, Dots> as Floats, values values::add::<Portable, Dots>
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX2, "avx2", Avx2, int8 Avx2,
-    tiles x86::product_bf16::<Avx2, Tiles> as Floats, dots x86::product_bf16::<Avx2, Dots> as Floats,
-    values x86::add_values::<Avx2>,
+    tiles x86::product_bf16::<Avx2, Tiles> as Floats, values x86::add_values::<Avx2, Tiles>,
+    dots x86::product_bf16::<Avx2, Dots> as Floats, values x86::add_values::<Avx2, Dots>,
     #[target_feature(enable = "avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512, "avx512", Avx512, int8 Avx2,
-    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16::<Avx512, Dots> as Floats,
-    values x86::add_values::<Avx512>,
+    tiles x86::product_bf16::<Avx512, Tiles> as Floats, values x86::add_values::<Avx512, Tiles>,
+    dots x86::product_bf16::<Avx512, Dots> as Floats, values x86::add_values::<Avx512, Dots>,
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512_VNNI, "avx512vnni", Avx512, int8 Avx512,
-    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16::<Avx512, Dots> as Floats,
-    values x86::add_values::<Avx512>,
+    tiles x86::product_bf16::<Avx512, Tiles> as Floats, values x86::add_values::<Avx512, Tiles>,
+    dots x86::product_bf16::<Avx512, Dots> as Floats, values x86::add_values::<Avx512, Dots>,
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AVX512_BF16, BF16_NAME, Avx512, int8 Avx512,
-    tiles x86::product_bf16::<Avx512, Tiles> as Floats, dots x86::product_bf16_by_dots as NativeBits,
-    values x86::add_values::<Avx512>,
+    tiles x86::product_bf16::<Avx512, Tiles> as Floats, values x86::add_values::<Avx512, Tiles>,
+    dots x86::product_bf16_by_dots as NativeBits, values x86::add_values::<Avx512, Dots>,
     #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );
 // The instruction for dots takes longer than multiply-adds of floats where there are tiles (Sapphire Rapids).
 #[cfg(target_arch = "x86_64")]
 kernels!(
     AMX, AMX_NAME, Avx512, int8 Avx512,
-    tiles x86::product_bf16_in_tiles as NativeBits, dots x86::product_bf16::<Avx512, Dots> as Floats,
-    values x86::add_values::<Avx512>,
+    tiles x86::product_bf16_in_tiles as NativeBits, values x86::add_values::<Avx512, Tiles>,
+    dots x86::product_bf16::<Avx512, Dots> as Floats, values x86::add_values::<Avx512, Dots>,
     #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
 );

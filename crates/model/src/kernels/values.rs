@@ -1,31 +1,38 @@
-//! Weighted sums of a few values of bf16, read where they lie, in the order of [`super::bf16::Tiles`].
+//! Weighted sums of a few values of bf16, read where they lie, in one of two orders: see [`super::bf16`].
 
-use super::bf16::{Bf16, Bf16Group, Floats};
+use super::bf16::{Bf16, Bf16Group, Floats, Order};
 use super::blocks::GROUP;
 use super::simd::LANES;
 
-/// Values of positions side by side, which lie in rows of a block side by side: for each pair of rows the two values of each
-/// of [`LANES`] dimensions, strip after strip.
+/// Where the value of a position lies in a block: for each pair of rows the two values of each of [`LANES`] dimensions,
+/// strip after strip.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ValueRun {
-    /// The block.
-    pub(crate) block: *const u16,
-    /// The first row.
-    pub(crate) row: usize,
-    /// The first position, in its group.
-    pub(crate) position: usize,
-    /// How many there are.
-    pub(crate) len: usize,
+pub(crate) struct ValueAt {
+    /// The pair of rows, in the block's first strip.
+    pub(crate) pair: *const u16,
+    /// Whether it is the second one.
+    pub(crate) second: bool,
 }
 
-/// What is added up: values of up to [`GROUP`] positions, in their order, those that are missing being zeros. `weights`:
-/// rows of `positions` elements, `weights_stride` apart, one for each of `queries`; `strips` of dimensions, `strip_stride`
-/// elements apart in a block; `acc`: rows of `acc_stride` elements, which are added to.
+impl ValueAt {
+    /// The value for the dimensions of the strip that begins so many elements on.
+    #[inline(always)]
+    unsafe fn load<S: Bf16>(&self, strip: usize) -> S::V {
+        // SAFETY: the caller names a strip of the block.
+        unsafe {
+            let pair = self.pair.add(strip);
+            if self.second { S::load_bf16::<true>(pair) } else { S::load_bf16::<false>(pair) }
+        }
+    }
+}
+
+/// What is added up: the values of up to [`GROUP`] positions. `weights`: for each of `queries` those of all positions,
+/// `weights_stride` apart; `strips` of dimensions, `strip_stride` elements apart in a block; `acc`: rows of `acc_stride`
+/// elements, which are added to.
 pub(crate) struct ValueGroup<'a> {
-    pub(crate) runs: &'a [ValueRun],
+    pub(crate) values: &'a [ValueAt],
     pub(crate) weights: *const f32,
     pub(crate) weights_stride: usize,
-    pub(crate) positions: usize,
     pub(crate) queries: usize,
     pub(crate) strips: usize,
     pub(crate) strip_stride: usize,
@@ -38,15 +45,15 @@ const QUERIES: usize = 4;
 
 /// `acc += weights * values`. The processor has been told that numbers that are too small are zero.
 #[inline(always)]
-pub(super) unsafe fn add<S: Bf16>(p: &ValueGroup<'_>) {
+pub(super) unsafe fn add<S: Bf16, O: Order>(p: &ValueGroup<'_>) {
     for first in (0..p.queries).step_by(QUERIES) {
         // SAFETY: passed on to the caller.
         unsafe {
             match p.queries - first {
-                1 => some::<S, 1>(p, first),
-                2 => some::<S, 2>(p, first),
-                3 => some::<S, 3>(p, first),
-                _ => some::<S, QUERIES>(p, first),
+                1 => some::<S, O, 1>(p, first),
+                2 => some::<S, O, 2>(p, first),
+                3 => some::<S, O, 3>(p, first),
+                _ => some::<S, O, QUERIES>(p, first),
             }
         }
     }
@@ -54,34 +61,39 @@ pub(super) unsafe fn add<S: Bf16>(p: &ValueGroup<'_>) {
 
 /// `Q` queries.
 #[inline(always)]
-unsafe fn some<S: Bf16, const Q: usize>(p: &ValueGroup<'_>, first: usize) {
+unsafe fn some<S: Bf16, O: Order, const Q: usize>(p: &ValueGroup<'_>, first: usize) {
     // SAFETY: `p` describes valid memory.
     unsafe {
         let weights: [Floats; Q] = std::array::from_fn(|q| {
             let row = p.weights.add((first + q) * p.weights_stride);
-            Floats::of(std::slice::from_raw_parts(row, p.positions))
+            Floats::of(std::slice::from_raw_parts(row, p.values.len()))
         });
         for strip in 0..p.strips {
-            let zero = S::splat(0.0);
-            let (mut even, mut odd) = ([zero; Q], [zero; Q]);
-            for run in p.runs {
-                for next in 0..run.len {
-                    let (row, position) = (run.row + next, run.position + next);
-                    let pair = run.block.add(strip * p.strip_stride + row / 2 * 2 * LANES);
-                    let values = if row % 2 == 1 { S::load_bf16::<true>(pair) } else { S::load_bf16::<false>(pair) };
-                    let weight = |q: usize| S::splat(weights[q].0[position]);
-                    if position % 2 == 1 {
-                        (0..Q).for_each(|q| odd[q] = S::fma_or_zero(weight(q), values, odd[q]));
-                    } else {
-                        (0..Q).for_each(|q| even[q] = S::fma_or_zero(weight(q), values, even[q]));
-                    }
+            let sums = |q: usize| p.acc.add((first + q) * p.acc_stride + strip * LANES);
+            let begin: [S::V; Q] = std::array::from_fn(|q| O::begin::<S>(S::load(sums(q))));
+            let mut chains = [begin; 2];
+            for even in (0..p.values.len()).step_by(2) {
+                if let Some(odd) = p.values.get(even + 1) {
+                    let value = odd.load::<S>(strip * p.strip_stride);
+                    add_one::<S, Q>(&weights, even + 1, value, &mut chains[O::CHAINS - 1]);
                 }
+                let value = p.values[even].load::<S>(strip * p.strip_stride);
+                add_one::<S, Q>(&weights, even, value, &mut chains[0]);
             }
-            for q in 0..Q {
-                let acc = p.acc.add((first + q) * p.acc_stride + strip * LANES);
-                S::store(acc, S::add_or_zero(S::load(acc), S::add_or_zero(even[q], odd[q])));
+            let [even, odd] = chains;
+            for (q, chains) in even.into_iter().zip(odd).enumerate() {
+                S::store(sums(q), O::end::<S>(S::load(sums(q)), chains.into()));
             }
         }
+    }
+}
+
+/// Adds the weighted value of a position to a chain of each query.
+#[inline(always)]
+unsafe fn add_one<S: Bf16, const Q: usize>(weights: &[Floats; Q], position: usize, value: S::V, chain: &mut [S::V; Q]) {
+    for (sum, weights) in chain.iter_mut().zip(weights) {
+        // SAFETY: the caller vouches for the instruction set.
+        *sum = unsafe { S::fma_or_zero(S::splat(weights.0[position]), value, *sum) };
     }
 }
 

@@ -5,14 +5,15 @@ use super::floats::Floats;
 use super::layout::Layout;
 use super::tiles::Tiles;
 use crate::arithmetic::Arithmetic;
+use crate::kernels::Bf16Order;
 
 /// How the keys and values of a head lie in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KvFormat {
     /// In f32.
     Floats,
-    /// Rounded to bf16, as a matrix unit multiplies them.
-    Tiles,
+    /// Rounded to bf16, to be multiplied in an order.
+    Bf16(Bf16Order),
     /// Rounded to bytes.
     Bytes,
 }
@@ -21,8 +22,9 @@ impl KvFormat {
     /// What goes with a model's arithmetic.
     pub(crate) fn of(arithmetic: Arithmetic) -> Self {
         match arithmetic {
-            Arithmetic::Bf16 => Self::Tiles,
-            Arithmetic::F32 | Arithmetic::Bf16Dot => Self::Floats,
+            Arithmetic::F32 => Self::Floats,
+            Arithmetic::Bf16 => Self::Bf16(Bf16Order::Tiles),
+            Arithmetic::Bf16Dot => Self::Bf16(Bf16Order::Dots),
             Arithmetic::Int8 | Arithmetic::Int8Q4 => Self::Bytes,
         }
     }
@@ -31,7 +33,7 @@ impl KvFormat {
     pub(super) fn layout(self) -> &'static dyn Layout {
         match self {
             Self::Floats => &Floats,
-            Self::Tiles => &Tiles,
+            Self::Bf16(_) => &Tiles,
             Self::Bytes => &Bytes,
         }
     }

@@ -3,7 +3,7 @@
 
 use super::block::{BLOCK, GROUPS};
 use super::layout::{Head, Layout, Place};
-use crate::kernels::{GROUP, LANES, TILE_BYTES, TILE_STRIPS, place_in_tile, round_to_bf16};
+use crate::kernels::{GROUP, LANES, TILE_BYTES, TILE_STRIPS, ValueAt, place_in_tile, round_to_bf16};
 
 /// bf16 each.
 pub(crate) struct Tiles;
@@ -15,6 +15,12 @@ impl Tiles {
     /// Strips of a block's values: the dimensions in vectors, as many more as products take at once.
     pub(crate) fn value_strips(head_dim: usize) -> usize {
         head_dim.div_ceil(LANES).next_multiple_of(TILE_STRIPS)
+    }
+
+    /// Where the first value of a row lies.
+    pub(crate) fn value_of(head: Head, row: usize) -> ValueAt {
+        let pair = value_at(row - row % 2, 0);
+        ValueAt { pair: head.values.cast_const().cast::<u16>().wrapping_add(pair), second: row % 2 == 1 }
     }
 
     /// Elements of a strip of a block's values.

@@ -9,7 +9,7 @@ use super::blocks::RoundedRows;
 use super::matrix::{Linear, Panels};
 use crate::arithmetic::Arithmetic;
 use crate::disjoint::Disjoint;
-use crate::kernels::{Bf16Line, GROUP, InputGroup, Kernels, streaming};
+use crate::kernels::{Bf16Line, Bf16Order, GROUP, InputGroup, Kernels, streaming};
 use crate::pool::Pool;
 
 /// What a layer takes.
@@ -17,10 +17,8 @@ use crate::pool::Pool;
 pub(super) enum InputKind {
     /// Floats as they are.
     Floats,
-    /// bf16 in the order of tiles.
-    Tiles,
-    /// bf16 in the order of dot products.
-    Dots,
+    /// bf16 in an order.
+    Bf16(Bf16Order),
     /// Bytes.
     Bytes,
 }
@@ -60,7 +58,7 @@ fn stride(rows: usize) -> usize {
 
 /// Whether that was measured to pay: inputs of the instruction for dot products (Zen 4).
 fn is_streamed(kernels: &Kernels, kind: InputKind) -> bool {
-    kind == InputKind::Dots && kernels.arithmetic_of_16_bits() == Some(Arithmetic::Bf16Dot)
+    kind == InputKind::Bf16(Bf16Order::Dots) && kernels.arithmetic_of_16_bits() == Some(Arithmetic::Bf16Dot)
 }
 
 impl Linear {
@@ -68,8 +66,7 @@ impl Linear {
     fn input_kind(&self) -> InputKind {
         match self.panels {
             Panels::F32(_) | Panels::Widened(_) => InputKind::Floats,
-            Panels::Tiles(_) => InputKind::Tiles,
-            Panels::Dots(_) => InputKind::Dots,
+            Panels::Bf16(order, _) => InputKind::Bf16(order),
             Panels::Q8(_) | Panels::Q4(_) => InputKind::Bytes,
         }
     }
@@ -87,14 +84,12 @@ impl Inputs {
         let (width, kind) = (layer.inputs(), layer.input_kind());
         (self.rows, self.width) = (rows, width);
         let groups = stride(rows) * width.div_ceil(GROUP);
-        let mut lines = |lines: usize| {
-            self.lines = lines;
-            self.bf16.resize(groups * lines, Bf16Line::ZERO);
-        };
         match kind {
             InputKind::Floats => self.floats.resize(rows * width, 0.0),
-            InputKind::Tiles => lines(kernels.tile_lines),
-            InputKind::Dots => lines(kernels.dot_lines),
+            InputKind::Bf16(order) => {
+                self.lines = kernels.bf16(order).lines;
+                self.bf16.resize(groups * self.lines, Bf16Line::ZERO);
+            }
             InputKind::Bytes => self.bytes.resize(groups, InputGroup::ZERO),
         }
         let Self { floats, bytes, bf16, lines, .. } = self;
@@ -182,19 +177,6 @@ impl Room<'_> {
         assert!(first.is_multiple_of(GROUP) && !values.is_empty(), "pieces begin with a group");
         let (step, groups) = (stride(self.rows), values.len().div_ceil(GROUP));
         let group = first / GROUP * step + row;
-        let round_to_bf16 = |round: &dyn Fn(&[f32], &mut [Bf16Line])| {
-            for (at, values) in values.chunks(GROUP).enumerate() {
-                // SAFETY: each group of a row is put once.
-                let to = unsafe { self.bf16.slice((group + at * step) * self.lines, self.lines) };
-                if self.streamed {
-                    let rounded = &mut [Bf16Line::ZERO; Bf16Line::MOST][..self.lines];
-                    round(values, rounded);
-                    rounded.iter().zip(to).for_each(|(line, to)| streaming::copy_line(line, to));
-                } else {
-                    round(values, to);
-                }
-            }
-        };
         match self.kind {
             InputKind::Floats => {
                 // SAFETY: each input is put once.
@@ -206,8 +188,25 @@ impl Room<'_> {
                 // SAFETY: there is room for these groups, and they are this call's.
                 unsafe { self.kernels.round_to_int8(values, first, step) };
             }
-            InputKind::Tiles => round_to_bf16(&|values, lines| self.kernels.round_for_tiles(values, lines)),
-            InputKind::Dots => round_to_bf16(&|values, lines| self.kernels.round_for_dots(values, lines)),
+            InputKind::Bf16(order) => {
+                for (at, values) in values.chunks(GROUP).enumerate() {
+                    // SAFETY: each group of a row is put once.
+                    let to = unsafe { self.bf16.slice((group + at * step) * self.lines, self.lines) };
+                    self.round(order, values, to);
+                }
+            }
+        }
+    }
+
+    /// Rounds a group to bf16.
+    fn round(&self, order: Bf16Order, values: &[f32], to: &mut [Bf16Line]) {
+        let kernels = self.kernels.bf16(order);
+        if self.streamed {
+            let rounded = &mut [Bf16Line::ZERO; Bf16Line::MOST][..self.lines];
+            kernels.round(values, rounded);
+            rounded.iter().zip(to).for_each(|(line, to)| streaming::copy_line(line, to));
+        } else {
+            kernels.round(values, to);
         }
     }
 }

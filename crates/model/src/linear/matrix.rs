@@ -7,7 +7,7 @@ use super::int8::{Q4, Q8};
 use super::layout::place;
 use super::tiles::Tile;
 use crate::arena::Slab;
-use crate::kernels::interleave;
+use crate::kernels::{Bf16Order, interleave};
 
 /// A packed weight matrix without bias.
 pub(crate) struct Linear {
@@ -22,10 +22,8 @@ pub(super) enum Panels {
     F32(Slab<f32>),
     /// In f32 arithmetic, stored in bf16.
     Widened(Slab<u16>),
-    /// In bf16 arithmetic, in the order of tiles.
-    Tiles(BlockPanels<Tile>),
-    /// In the order of dot products.
-    Dots(BlockPanels<Tile>),
+    /// In bf16 arithmetic, in an order.
+    Bf16(Bf16Order, BlockPanels<Tile>),
     /// In int8 arithmetic.
     Q8(BlockPanels<Q8>),
     /// In int8 arithmetic with weights of 4 bits.
@@ -53,7 +51,7 @@ impl Linear {
         match &self.panels {
             Panels::F32(w) => size_of_val(w.as_slice()),
             Panels::Widened(w) => size_of_val(w.as_slice()),
-            Panels::Tiles(panels) | Panels::Dots(panels) => panels.bytes(),
+            Panels::Bf16(_, panels) => panels.bytes(),
             Panels::Q8(panels) => panels.bytes(),
             Panels::Q4(panels) => panels.bytes(),
         }
@@ -70,7 +68,7 @@ impl Linear {
                 let at = |i: usize| w.as_slice()[place(self.inputs, interleave(o), i)];
                 out.iter_mut().enumerate().for_each(|(i, v)| *v = bf16::from_bits(at(i)).to_f32());
             }
-            Panels::Tiles(panels) | Panels::Dots(panels) => panels.row(o, out),
+            Panels::Bf16(_, panels) => panels.row(o, out),
             Panels::Q8(panels) => panels.row(o, out),
             Panels::Q4(panels) => panels.row(o, out),
         }

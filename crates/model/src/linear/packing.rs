@@ -12,7 +12,7 @@ use crate::arena::{Arena, Number, Slab};
 use crate::arithmetic::{Arithmetic, WeightFormat};
 use crate::disjoint::Disjoint;
 use crate::error::ModelError;
-use crate::kernels::interleave;
+use crate::kernels::{Bf16Order, interleave};
 use crate::pool::Pool;
 use crate::raw_matrix::{PIECE, RawMatrix};
 
@@ -58,8 +58,12 @@ impl Packer {
                 Panels::Widened(fill(pool, arena.slab(len)?, rows, upper_half, interleave))
             }
             Arithmetic::F32 => Panels::F32(fill(pool, arena.slab(len)?, rows, |weight| weight, |output| output)),
-            Arithmetic::Bf16 => Panels::Tiles(BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows)),
-            Arithmetic::Bf16Dot => Panels::Dots(BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows)),
+            Arithmetic::Bf16 => {
+                Panels::Bf16(Bf16Order::Tiles, BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows))
+            }
+            Arithmetic::Bf16Dot => {
+                Panels::Bf16(Bf16Order::Dots, BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows))
+            }
             Arithmetic::Int8Q4 if rows.all(|matrix| !matrix.is_fine()) => {
                 Panels::Q4(BlockPanels::new(arena, inputs, outputs)?.filled(pool, rows))
             }

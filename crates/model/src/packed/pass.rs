@@ -1,5 +1,7 @@
 //! A pass on the CPU, over packed weights.
 
+use std::ops::Range;
+
 use super::heads::{Heads, HeadsOfLayer};
 use super::{Biased, Layer, Mlp, NormLayer, Packed, Projection};
 use crate::activation::gated;
@@ -40,8 +42,8 @@ impl<'a> RowsInLayer<'a> {
 /// A piece of attention that one thread computes.
 struct Piece {
     segment: usize,
-    /// First row, among those of the segment.
-    first_row: usize,
+    /// Among those of the segment.
+    rows: Range<usize>,
     kv_head: usize,
 }
 
@@ -240,16 +242,15 @@ impl PackedPass<'_> {
         team.run(many.len() * shape.kv_heads, &|task| store(many[task / shape.kv_heads], task % shape.kv_heads));
         let pieces = pieces(placed, shape.kv_heads, rows_per_task);
         team.run(pieces.len(), &|i| {
-            let Piece { segment, first_row, kv_head } = pieces[i];
+            let Piece { segment, ref rows, kv_head } = pieces[i];
             if few(segment) {
                 store(segment, kv_head);
             }
-            let rows = rows_per_task.min(placed[segment].rows() - first_row);
-            let start = placed[segment].first_row + first_row;
+            let start = placed[segment].first_row + rows.start;
             // SAFETY: whoever rotates these queries has done so.
             let queries: Vec<&[f32]> =
-                (start..start + rows).map(|row| unsafe { heads.queries(row, kv_head) }).collect();
-            let task = Task { context: &contexts[segment], kv_head, first_row, queries: &queries };
+                (start..start + rows.len()).map(|row| unsafe { heads.queries(row, kv_head) }).collect();
+            let task = Task { context: &contexts[segment], kv_head, first_row: rows.start, queries: &queries };
             task.run(kernels, &shape, |row, head, values| {
                 // SAFETY: each head of each row is emitted once.
                 unsafe {
@@ -326,11 +327,15 @@ impl PackedPass<'_> {
     }
 }
 
-/// The work of attention, so cut that a piece keeps a thread busy.
+/// The work of attention, so cut that a piece keeps a thread busy. Pieces of a segment are about equally long: few queries
+/// leave the product kernel waiting.
 fn pieces(placed: &[Placed], kv_heads: usize, rows_per_task: usize) -> Vec<Piece> {
-    let of_rows = |segment, first_row| (0..kv_heads).map(move |kv_head| Piece { segment, first_row, kv_head });
+    let of_rows =
+        |segment, rows: Range<usize>| (0..kv_heads).map(move |kv_head| Piece { segment, rows: rows.clone(), kv_head });
     let of_segment = |(segment, placed): (usize, &Placed)| {
-        (0..placed.rows()).step_by(rows_per_task).flat_map(move |first_row| of_rows(segment, first_row))
+        let rows = placed.rows();
+        let count = rows.div_ceil(rows_per_task);
+        (0..count).flat_map(move |piece| of_rows(segment, piece * rows / count..(piece + 1) * rows / count))
     };
     placed.iter().enumerate().flat_map(of_segment).collect()
 }

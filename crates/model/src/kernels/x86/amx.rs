@@ -122,7 +122,7 @@ unsafe fn release() {
 
 /// `acc += x * w`.
 pub(in super::super) unsafe fn product_bf16(p: BlockProduct<Bits>) {
-    assert!(p.strips.is_multiple_of(TILE_STRIPS), "panels hold whole fours of strips");
+    assert!(p.strips.is_multiple_of(TILE_STRIPS), "strips come in twos");
     if p.groups == 0 {
         // Nothing to add: tiles are stored after the first group.
         return unsafe { clear(&p, p.strips * LANES) };

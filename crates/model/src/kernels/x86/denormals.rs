@@ -22,11 +22,11 @@ pub(in super::super) unsafe fn product_bf16<S: Bf16, O: Order>(p: BlockProduct<F
 
 /// [`values::add`] with numbers that are too small as zero.
 #[inline(always)]
-pub(in super::super) unsafe fn add_values<S: Bf16>(p: &ValueGroup<'_>) {
+pub(in super::super) unsafe fn add_values<S: Bf16, O: Order>(p: &ValueGroup<'_>) {
     // SAFETY: as above.
     unsafe {
         let before = to_zero();
-        values::add::<S>(p);
+        values::add::<S, O>(p);
         restore(before);
     }
 }
