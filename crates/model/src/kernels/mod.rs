@@ -8,6 +8,7 @@ mod bf16;
 mod bf16_kernels;
 mod blocks;
 mod byte_values;
+pub(crate) mod claim;
 mod elementwise;
 mod entries;
 mod int8;

@@ -3,6 +3,7 @@
 use super::{Layer, NormLayer, Projection};
 use crate::disjoint::Disjoint;
 use crate::kernels::Kernels;
+use crate::kernels::claim::claim;
 use crate::kv_cache::LayerCache;
 use crate::placed::Placed;
 use crate::rotations::Rotations;
@@ -44,6 +45,9 @@ impl HeadsOfLayer<'_> {
         for (row, slot) in (placed.first_row..).zip(placed.slots()) {
             // SAFETY: the caller's promise.
             unsafe {
+                let values_at = keys_at + shape.kv_heads * dim;
+                claim(self.part(row, queries.start * dim, queries.len() * dim));
+                [keys_at, values_at].into_iter().for_each(|at| claim(self.part(row, at + kv_head * dim, dim)));
                 for head in queries.clone() {
                     self.kernels.scale(self.rotate(row, head * dim, q_norm), scale);
                 }

@@ -8,6 +8,7 @@ use crate::activation::gated;
 use crate::attention::{Context, Task};
 use crate::disjoint::Disjoint;
 use crate::error::{ModelError, Result};
+use crate::kernels::claim::claim;
 use crate::kernels::{GROUP, Kernels};
 use crate::kv_cache::{Beside, LayerCache};
 use crate::linear::{Compute, Inputs, Linear, PANEL};
@@ -167,7 +168,9 @@ impl PackedPass<'_> {
         let x = &x[..];
         let threads = self.team.threads();
         normed.make_room(kernels, reader, rows, threads).fill(&mut self.team, |row, normed| {
-            norm.apply(kernels, &x[row * hidden..][..hidden], normed);
+            let x = &x[row * hidden..][..hidden];
+            claim(x);
+            norm.apply(kernels, x, normed);
         });
     }
 
@@ -328,14 +331,16 @@ impl PackedPass<'_> {
 }
 
 /// The work of attention, so cut that a piece keeps a thread busy. Pieces of a segment are about equally long: few queries
-/// leave the product kernel waiting.
+/// leave the product kernel waiting. Those of a head lie side by side: most are done by one thread, which has just stored
+/// its keys and values.
 fn pieces(placed: &[Placed], kv_heads: usize, rows_per_task: usize) -> Vec<Piece> {
-    let of_rows =
-        |segment, rows: Range<usize>| (0..kv_heads).map(move |kv_head| Piece { segment, rows: rows.clone(), kv_head });
     let of_segment = |(segment, placed): (usize, &Placed)| {
         let rows = placed.rows();
         let count = rows.div_ceil(rows_per_task);
-        (0..count).flat_map(move |piece| of_rows(segment, piece * rows / count..(piece + 1) * rows / count))
+        let of_head = move |kv_head| {
+            (0..count).map(move |i| Piece { segment, rows: i * rows / count..(i + 1) * rows / count, kv_head })
+        };
+        (0..kv_heads).flat_map(of_head)
     };
     placed.iter().enumerate().flat_map(of_segment).collect()
 }
