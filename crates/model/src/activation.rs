@@ -21,10 +21,13 @@ impl Activation {
     }
 }
 
-/// `out = act(gate) * up`.
-pub(crate) fn gated(kernels: &Kernels, act: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) {
+/// `gate = act(gate) * up` in rows of `width` of the one and then as many of the other.
+pub(crate) fn gated(kernels: &Kernels, act: Activation, rows: &mut [f32], width: usize) {
     match act {
-        Activation::Silu => kernels.silu_mul(gate, up, out),
-        _ => out.iter_mut().zip(gate).zip(up).for_each(|((o, &g), &u)| *o = act.apply(g) * u),
+        Activation::Silu => kernels.silu_mul(rows, width),
+        _ => rows.chunks_exact_mut(2 * width).for_each(|row| {
+            let (gate, up) = row.split_at_mut(width);
+            gate.iter_mut().zip(up).for_each(|(gate, up)| *gate = act.apply(*gate) * *up);
+        }),
     }
 }

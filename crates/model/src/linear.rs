@@ -35,10 +35,39 @@ pub(crate) struct Compute<'a> {
     pub(crate) kernels: &'a Kernels,
 }
 
+/// Outputs of some rows, which whoever takes them may work on.
+pub(crate) struct Piece<'a> {
+    first_row: usize,
+    /// The first of the outputs.
+    pub(crate) first: usize,
+    /// How many there are, at most [`PANEL`].
+    width: usize,
+    /// (rows, [`PANEL`]), of which the first ones count.
+    pub(crate) sums: &'a mut [f32],
+}
+
+impl Piece<'_> {
+    /// Each row with its outputs.
+    pub(crate) fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {
+        let (first_row, width) = (self.first_row, self.width);
+        let rows = self.sums.chunks_exact_mut(PANEL).enumerate();
+        rows.map(move |(row, sums)| (first_row + row, &mut sums[..width]))
+    }
+
+    /// Plus the bias of the layer's outputs, if it has one.
+    pub(crate) fn biased(mut self, kernels: &Kernels, bias: Option<&[f32]>) -> Self {
+        if let Some(bias) = bias {
+            let first = self.first;
+            self.rows().for_each(|(_, sums)| kernels.add(sums, &bias[first..][..sums.len()]));
+        }
+        self
+    }
+}
+
 impl Linear {
-    /// Computes inputs that were made for it times the matrix and hands each finished piece to `emit(row, first output,
-    /// values)`: at most [`PANEL`] values, possibly from several threads at once, each output once.
-    pub(crate) fn forward(&self, compute: Compute<'_>, x: &Inputs, emit: &(dyn Fn(usize, usize, &[f32]) + Sync)) {
+    /// Computes inputs that were made for it times the matrix and hands each finished piece to `emit`, possibly from several
+    /// threads at once, each output once.
+    pub(crate) fn forward(&self, compute: Compute<'_>, x: &Inputs, emit: &(dyn Fn(Piece<'_>) + Sync)) {
         self.forward_from(0, compute, x, emit);
     }
 
@@ -48,7 +77,7 @@ impl Linear {
         output: usize,
         Compute { pool, kernels }: Compute<'_>,
         x: &Inputs,
-        emit: &(dyn Fn(usize, usize, &[f32]) + Sync),
+        emit: &(dyn Fn(Piece<'_>) + Sync),
     ) {
         let (rows, skipped, rows_at_once) = (x.rows(), output / PANEL, self.rows_at_once());
         pool.run(self.outputs.div_ceil(PANEL) - skipped, &|panel| {
@@ -59,9 +88,7 @@ impl Linear {
             for from in (0..rows).step_by(rows_at_once) {
                 let count = rows_at_once.min(rows - from);
                 let sums = self.panel(kernels, panel, Rows { x, from, count }, &mut sums);
-                for (r, values) in sums.chunks_exact(PANEL).enumerate() {
-                    emit(from + r, first, &values[..width]);
-                }
+                emit(Piece { first_row: from, first, width, sums });
             }
         });
     }
@@ -75,7 +102,7 @@ impl Linear {
     }
 
     /// One panel times some rows: rows of [`PANEL`] sums.
-    fn panel<'s>(&self, kernels: &Kernels, panel: usize, rows: Rows<'_>, sums: &'s mut Sums) -> &'s [f32] {
+    fn panel<'s>(&self, kernels: &Kernels, panel: usize, rows: Rows<'_>, sums: &'s mut Sums) -> &'s mut [f32] {
         let (weights, Rows { x, from, count }) = (panel * PANEL * self.inputs, rows);
         let acc = &mut sums.0[..count * PANEL];
         if let Panels::F32(_) | Panels::Widened(_) = self.panels {
@@ -98,7 +125,7 @@ impl Linear {
                 Panels::Q8(panels) => kernels.product_q8(panels.product(panel, &x.bytes(from, count), acc)),
                 Panels::Q4(panels) => kernels.product_q4(panels.product(panel, &x.bytes(from, count), acc)),
             }
-            acc.assume_init_ref()
+            acc.assume_init_mut()
         }
     }
 

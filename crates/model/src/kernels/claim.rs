@@ -11,8 +11,8 @@ pub(crate) fn claim(numbers: &[f32]) {
     for line in numbers.chunks(super::ahead::CACHE_LINE / size_of::<f32>()) {
         // SAFETY: reads and writes nothing.
         unsafe {
-            std::arch::asm!("prefetchw [{}]", in(reg) line.as_ptr(), options(readonly, nostack, preserves_flags))
-        };
+            std::arch::asm!("prefetchw [{}]", in(reg) line.as_ptr(), options(readonly, nostack, preserves_flags));
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = numbers;

@@ -155,15 +155,20 @@ pub(crate) unsafe fn rotate<S: Simd>(points: &mut [f32], cos: &[f32], sin: &[f32
     }
 }
 
-/// `out = gate / (1 + e^-gate) * up`.
+/// `gate = gate / (1 + e^-gate) * up` in rows of `width` of the one and then as many of the other, whole vectors. All rows at
+/// once: those of one would leave the processor waiting for each step of an exponential.
 #[inline(always)]
-pub(crate) unsafe fn silu_mul<S: Simd>(gate: &[f32], up: &[f32], out: &mut [f32]) {
-    // SAFETY: lane arithmetic on chunks.
-    unsafe {
-        for ((gate, up), out) in gate.chunks(LANES).zip(up.chunks(LANES)).zip(out.chunks_mut(LANES)) {
-            let g = load::<S>(gate, 0.0);
-            let below = S::add(S::splat(1.0), exp::<S>(S::sub(S::splat(0.0), g)));
-            store::<S>(out, S::mul(S::div(g, below), load::<S>(up, 0.0)));
+pub(crate) unsafe fn silu_mul<S: Simd>(rows: &mut [f32], width: usize) {
+    assert!(width.is_multiple_of(LANES), "whole vectors");
+    for row in rows.chunks_exact_mut(2 * width) {
+        let (gate, up) = row.split_at_mut(width);
+        for (gate, up) in gate.chunks_exact_mut(LANES).zip(up.chunks_exact(LANES)) {
+            // SAFETY: lane arithmetic on chunks.
+            unsafe {
+                let g = S::load(gate.as_ptr());
+                let below = S::add(S::splat(1.0), exp::<S>(S::sub(S::splat(0.0), g)));
+                S::store(gate.as_mut_ptr(), S::mul(S::div(g, below), S::load(up.as_ptr())));
+            }
         }
     }
 }

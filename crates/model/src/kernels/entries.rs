@@ -26,7 +26,7 @@ pub(crate) struct Kernels {
     pub(super) scale: unsafe fn(&mut [f32], f32),
     pub(super) add: unsafe fn(&mut [f32], &[f32]),
     pub(super) rotate: unsafe fn(&mut [f32], &[f32], &[f32]),
-    pub(super) silu_mul: unsafe fn(&[f32], &[f32], &mut [f32]),
+    pub(super) silu_mul: unsafe fn(&mut [f32], usize),
     pub(super) read: unsafe fn(&[f32]) -> f32,
     pub(super) multiply_adds: unsafe fn(usize) -> f32,
 }
@@ -152,9 +152,9 @@ impl Kernels {
     }
 
     /// See [`super::elementwise::silu_mul`].
-    pub(crate) fn silu_mul(&self, gate: &[f32], up: &[f32], out: &mut [f32]) {
+    pub(crate) fn silu_mul(&self, rows: &mut [f32], width: usize) {
         // SAFETY: the set was detected.
-        unsafe { (self.silu_mul)(gate, up, out) }
+        unsafe { (self.silu_mul)(rows, width) }
     }
 
     /// See [`super::elementwise::read`].

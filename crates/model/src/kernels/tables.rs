@@ -109,9 +109,9 @@ macro_rules! kernels {
                 unsafe { elementwise::rotate::<$set>(points, cos, sin) }
             }
             $(#[$features])?
-            unsafe fn silu_mul(gate: &[f32], up: &[f32], out: &mut [f32]) {
+            unsafe fn silu_mul(rows: &mut [f32], width: usize) {
                 // SAFETY: the instruction set was detected.
-                unsafe { elementwise::silu_mul::<$set>(gate, up, out) }
+                unsafe { elementwise::silu_mul::<$set>(rows, width) }
             }
             $(#[$features])?
             unsafe fn read(x: &[f32]) -> f32 {

@@ -39,20 +39,21 @@ impl HeadsOfLayer<'_> {
     pub(super) unsafe fn rotate_and_store(&self, cache: &LayerCache, placed: &Placed, kv_head: usize) {
         let shape = self.layer.attention;
         let (dim, group, keys_at) = (shape.head_dim, shape.group(), self.by.keys_at);
+        let values_at = keys_at + shape.kv_heads * dim;
         let scale = 1.0 / (dim as f32).sqrt();
         let (q_norm, k_norm) = self.layer.qk_norm.as_ref().map(|(q, k)| (q, k)).unzip();
         let queries = if self.which == Heads::All { kv_head * group..(kv_head + 1) * group } else { 0..0 };
         for (row, slot) in (placed.first_row..).zip(placed.slots()) {
             // SAFETY: the caller's promise.
             unsafe {
-                let values_at = keys_at + shape.kv_heads * dim;
                 claim(self.part(row, queries.start * dim, queries.len() * dim));
-                [keys_at, values_at].into_iter().for_each(|at| claim(self.part(row, at + kv_head * dim, dim)));
+                claim(self.part(row, keys_at + kv_head * dim, dim));
+                claim(self.part(row, values_at + kv_head * dim, dim));
                 for head in queries.clone() {
                     self.kernels.scale(self.rotate(row, head * dim, q_norm), scale);
                 }
                 let key = self.rotate(row, keys_at + kv_head * dim, k_norm);
-                let value = self.part(row, keys_at + (shape.kv_heads + kv_head) * dim, dim);
+                let value = self.part(row, values_at + kv_head * dim, dim);
                 cache.store(kv_head, slot, key, value);
             }
         }

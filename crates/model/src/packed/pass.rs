@@ -183,10 +183,13 @@ impl PackedPass<'_> {
         let out = Disjoint::new(qkv);
         let from = if heads == Heads::All { 0 } else { by.keys_at };
         let compute = Compute { pool: &mut self.team, kernels };
-        by.map.forward_from(from, compute, normed, &|row, first, values| {
-            // SAFETY: each output is emitted once.
-            let out = unsafe { out.slice(row * width + first, values.len()) };
-            copy_biased(kernels, out, values, by.bias.as_deref(), first);
+        by.map.forward_from(from, compute, normed, &|piece| {
+            let mut piece = piece.biased(kernels, by.bias.as_deref());
+            let first = piece.first;
+            for (row, values) in piece.rows() {
+                // SAFETY: each output is emitted once.
+                copy(unsafe { out.slice(row * width + first, values.len()) }, values);
+            }
         });
     }
 
@@ -279,24 +282,29 @@ impl PackedPass<'_> {
         let compute = Compute { pool: &mut self.team, kernels };
         match mlp {
             Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
-                gate_up.forward(compute, normed, &|row, first, values| {
-                    let first = first / 2;
+                gate_up.forward(compute, normed, &|mut piece| {
+                    let first = piece.first / 2;
                     let width = (PANEL / 2).min(ffn - first);
-                    let (gate, up) = values.split_at(PANEL / 2);
-                    let [mut biased_gate, mut biased_up, mut inner] = [[0.0; PANEL / 2]; 3];
-                    let gate = biased(kernels, &gate[..width], gate_bias.as_deref(), first, &mut biased_gate);
-                    let up = biased(kernels, &up[..width], up_bias.as_deref(), first, &mut biased_up);
-                    gated(kernels, act, gate, up, &mut inner[..width]);
-                    // SAFETY: each output is emitted once, a panel's are whole groups.
-                    unsafe { room.put(row, first, &inner[..width]) };
+                    for (gate_or_up, bias) in [gate_bias, up_bias].into_iter().enumerate() {
+                        let Some(bias) = bias else { continue };
+                        let halves = piece.sums.chunks_exact_mut(PANEL / 2).skip(gate_or_up).step_by(2);
+                        halves.for_each(|half| kernels.add(&mut half[..width], &bias[first..][..width]));
+                    }
+                    gated(kernels, act, piece.sums, PANEL / 2);
+                    for (row, inner) in piece.rows() {
+                        // SAFETY: each output is emitted once, a panel's are whole groups.
+                        unsafe { room.put(row, first, &inner[..width]) };
+                    }
                 });
             }
-            Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|row, first, values| {
-                let inner = &mut [0.0; PANEL][..values.len()];
-                copy_biased(kernels, inner, values, up.bias.as_deref(), first);
-                inner.iter_mut().for_each(|v| *v = act.apply(*v));
-                // SAFETY: as above.
-                unsafe { room.put(row, first, inner) };
+            Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|piece| {
+                let mut piece = piece.biased(kernels, up.bias.as_deref());
+                let first = piece.first;
+                for (row, inner) in piece.rows() {
+                    inner.iter_mut().for_each(|v| *v = act.apply(*v));
+                    // SAFETY: as above.
+                    unsafe { room.put(row, first, inner) };
+                }
             }),
         }
     }
@@ -306,10 +314,13 @@ impl PackedPass<'_> {
         let (width, kernels) = (linear.weight.outputs(), self.kernels);
         let (input, stream) = pick(self.buffers);
         let out = Disjoint::new(stream);
-        linear.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, input, &|row, first, values| {
-            // SAFETY: each output is emitted once.
-            let out = unsafe { out.slice(row * width + first, values.len()) };
-            kernels.add(out, biased(kernels, values, linear.bias.as_deref(), first, &mut [0.0; PANEL]));
+        linear.weight.forward(Compute { pool: &mut self.team, kernels }, input, &|piece| {
+            let mut piece = piece.biased(kernels, linear.bias.as_deref());
+            let first = piece.first;
+            for (row, values) in piece.rows() {
+                // SAFETY: each output is emitted once.
+                kernels.add(unsafe { out.slice(row * width + first, values.len()) }, values);
+            }
         });
     }
 
@@ -322,10 +333,13 @@ impl PackedPass<'_> {
         let (head, vocab, kernels) = (&self.model.head, self.info.config.vocab, self.kernels);
         let normed = &self.buffers.normed;
         let out = Disjoint::new(&mut self.results.logits);
-        head.weight.forward(Compute { pool: &mut self.team, kernels: self.kernels }, normed, &|row, first, values| {
-            // SAFETY: each output is emitted once, and no two rows go to one place.
-            let out = unsafe { out.slice(answers[row].place * vocab + first, values.len()) };
-            copy_biased(kernels, out, values, head.bias.as_deref(), first);
+        head.weight.forward(Compute { pool: &mut self.team, kernels }, normed, &|piece| {
+            let mut piece = piece.biased(kernels, head.bias.as_deref());
+            let first = piece.first;
+            for (row, values) in piece.rows() {
+                // SAFETY: each output is emitted once, and no two rows go to one place.
+                copy(unsafe { out.slice(answers[row].place * vocab + first, values.len()) }, values);
+            }
         });
     }
 }
@@ -345,30 +359,11 @@ fn pieces(placed: &[Placed], kv_heads: usize, rows_per_task: usize) -> Vec<Piece
     placed.iter().enumerate().flat_map(of_segment).collect()
 }
 
-/// `out = values + bias[first..]`.
-fn copy_biased(kernels: &Kernels, out: &mut [f32], values: &[f32], bias: Option<&[f32]>, first: usize) {
-    // Nearly all pieces are whole panels, whose copies of known length are a few instructions.
+/// `out = values`.
+fn copy(out: &mut [f32], values: &[f32]) {
+    // Nearly all rows are those of whole panels, whose copies of known length are a few instructions.
     match (<&mut [f32; PANEL]>::try_from(&mut *out), <&[f32; PANEL]>::try_from(values)) {
         (Ok(out), Ok(values)) => *out = *values,
         _ => out.copy_from_slice(values),
     }
-    if let Some(bias) = bias {
-        kernels.add(out, &bias[first..][..values.len()]);
-    }
-}
-
-/// `values + bias[first..]`, in `buffer` if there is a bias.
-fn biased<'a>(
-    kernels: &Kernels,
-    values: &'a [f32],
-    bias: Option<&[f32]>,
-    first: usize,
-    buffer: &'a mut [f32],
-) -> &'a [f32] {
-    if bias.is_none() {
-        return values;
-    }
-    let sums = &mut buffer[..values.len()];
-    copy_biased(kernels, sums, values, bias, first);
-    sums
 }
