@@ -21,7 +21,7 @@ impl Activation {
     }
 }
 
-/// `gate = act(gate) * up` in rows of `width` of the one and then as many of the other.
+/// `gate = act(gate) * up`, in rows of `width` gates followed by their `width` factors `up`.
 pub(crate) fn gated(kernels: &Kernels, act: Activation, rows: &mut [f32], width: usize) {
     match act {
         Activation::Silu => kernels.silu_mul(rows, width),

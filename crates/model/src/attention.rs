@@ -22,8 +22,8 @@ use std::ops::Range;
 use crate::kernels::{Kernels, LANES};
 use crate::kv_cache::{BLOCK, Beside, KvFormat, LayerCache, Run};
 use bf16::{Bf16Buffers, Bf16Products};
-use bytes::ByteProducts;
-use floats::FloatProducts;
+use bytes::{ByteBuffers, ByteProducts};
+use floats::{FloatBuffers, FloatProducts};
 use products::{Located, Products, Summed, Weights};
 
 /// Sizes of one attention layer.
@@ -88,9 +88,9 @@ struct Scratch {
     totals: Vec<f32>,
     sums: Vectors,
     located: Vec<Located>,
-    floats: FloatProducts,
+    floats: FloatBuffers,
     bf16: Bf16Buffers,
-    bytes: ByteProducts,
+    bytes: ByteBuffers,
 }
 
 /// Numbers whose rows begin with a cache line, if they are whole vectors long: no row of a tile is stored into two lines
@@ -124,11 +124,11 @@ impl Task<'_> {
             let heads = Heads::new(self, kernels, shape);
             let buffers = &mut Buffers { gathered, scores, totals, sums, located };
             match self.context.cache.format() {
-                KvFormat::Floats => heads.attend(floats, buffers, emit),
+                KvFormat::Floats => heads.attend(FloatProducts { kernels, buffers: floats }, buffers, emit),
                 KvFormat::Bf16(order) => {
-                    heads.attend(&mut Bf16Products { kernels: kernels.bf16(order), buffers: bf16 }, buffers, emit);
+                    heads.attend(Bf16Products { kernels: kernels.bf16(order), buffers: bf16 }, buffers, emit);
                 }
-                KvFormat::Bytes => heads.attend(bytes, buffers, emit),
+                KvFormat::Bytes => heads.attend(ByteProducts { kernels, buffers: bytes }, buffers, emit),
             }
         });
     }
@@ -164,17 +164,17 @@ impl<'a> Heads<'a> {
     /// All of it, by products with keys and values as they are kept.
     fn attend<P: Products>(
         &self,
-        products: &mut P,
+        mut products: P,
         buffers: &mut Buffers<'_>,
         mut emit: impl FnMut(usize, usize, &[f32]),
     ) {
         let (dim, group, sum_stride) = (self.shape.head_dim, self.shape.group(), P::sum_stride(self.shape.head_dim));
-        products.take(self.kernels, self.gather(buffers.gathered), dim);
+        products.take(self.gather(buffers.gathered), dim);
         buffers.sums.zeros(self.count() * sum_stride);
         let scores = buffers.scores.zeros(self.count() * self.stride);
-        self.score(products, scores);
+        self.score(&products, scores);
         self.weigh(scores, buffers.totals);
-        self.sum(products, buffers);
+        self.sum(&mut products, buffers);
         for (q, (sum, total)) in
             buffers.sums.as_mut_slice().chunks_exact_mut(sum_stride).zip(&*buffers.totals).enumerate()
         {
@@ -237,7 +237,7 @@ impl<'a> Heads<'a> {
             // SAFETY: rows of `stride` scores, a block of which is there for each query.
             unsafe {
                 let head = cache.head(self.task.kv_head, block);
-                products.score(self.kernels, head, filled, scores.as_mut_ptr(), self.stride);
+                products.score(head, filled, scores.as_mut_ptr(), self.stride);
             }
         }
     }
@@ -299,7 +299,7 @@ impl<'a> Heads<'a> {
                 let weights = Weights { elements, stride: self.stride, queries: queries.len() };
                 let (kv_head, head_dim) = (self.task.kv_head, self.shape.head_dim);
                 let summed = Summed { cache, kv_head, head_dim, located, positions };
-                products.add(self.kernels, &summed, weights, &mut sums[queries.start * sum_stride..]);
+                products.add(&summed, weights, &mut sums[queries.start * sum_stride..]);
             };
         let all = 0..self.count();
         if let Some(Beside { cache, positions }) = beside {

@@ -35,8 +35,8 @@ pub(crate) struct Compute<'a> {
     pub(crate) kernels: &'a Kernels,
 }
 
-/// Outputs of some rows, which whoever takes them may work on.
-pub(crate) struct Piece<'a> {
+/// What a layer makes of some rows: neighbouring outputs, which whoever takes them may work on.
+pub(crate) struct Outputs<'a> {
     first_row: usize,
     /// The first of the outputs.
     pub(crate) first: usize,
@@ -46,28 +46,28 @@ pub(crate) struct Piece<'a> {
     pub(crate) sums: &'a mut [f32],
 }
 
-impl Piece<'_> {
-    /// Each row with its outputs.
-    pub(crate) fn rows(&mut self) -> impl Iterator<Item = (usize, &mut [f32])> {
-        let (first_row, width) = (self.first_row, self.width);
-        let rows = self.sums.chunks_exact_mut(PANEL).enumerate();
-        rows.map(move |(row, sums)| (first_row + row, &mut sums[..width]))
+impl<'a> Outputs<'a> {
+    /// Each row: its number, that of its first output, and its outputs.
+    pub(crate) fn rows(self) -> impl Iterator<Item = (usize, usize, &'a mut [f32])> {
+        let Self { first_row, first, width, sums } = self;
+        let rows = sums.chunks_exact_mut(PANEL).enumerate();
+        rows.map(move |(row, sums)| (first_row + row, first, &mut sums[..width]))
     }
 
-    /// Plus the bias of the layer's outputs, if it has one.
-    pub(crate) fn biased(mut self, kernels: &Kernels, bias: Option<&[f32]>) -> Self {
+    /// Plus the bias of all outputs of the layer, if it has one.
+    pub(crate) fn biased(self, kernels: &Kernels, bias: Option<&[f32]>) -> Self {
         if let Some(bias) = bias {
-            let first = self.first;
-            self.rows().for_each(|(_, sums)| kernels.add(sums, &bias[first..][..sums.len()]));
+            let of_these = &bias[self.first..][..self.width];
+            self.sums.chunks_exact_mut(PANEL).for_each(|sums| kernels.add(&mut sums[..self.width], of_these));
         }
         self
     }
 }
 
 impl Linear {
-    /// Computes inputs that were made for it times the matrix and hands each finished piece to `emit`, possibly from several
+    /// Computes inputs that were made for it times the matrix and hands finished outputs to `emit`, possibly from several
     /// threads at once, each output once.
-    pub(crate) fn forward(&self, compute: Compute<'_>, x: &Inputs, emit: &(dyn Fn(Piece<'_>) + Sync)) {
+    pub(crate) fn forward(&self, compute: Compute<'_>, x: &Inputs, emit: &(dyn Fn(Outputs<'_>) + Sync)) {
         self.forward_from(0, compute, x, emit);
     }
 
@@ -77,7 +77,7 @@ impl Linear {
         output: usize,
         Compute { pool, kernels }: Compute<'_>,
         x: &Inputs,
-        emit: &(dyn Fn(Piece<'_>) + Sync),
+        emit: &(dyn Fn(Outputs<'_>) + Sync),
     ) {
         let (rows, skipped, rows_at_once) = (x.rows(), output / PANEL, self.rows_at_once());
         pool.run(self.outputs.div_ceil(PANEL) - skipped, &|panel| {
@@ -88,7 +88,7 @@ impl Linear {
             for from in (0..rows).step_by(rows_at_once) {
                 let count = rows_at_once.min(rows - from);
                 let sums = self.panel(kernels, panel, Rows { x, from, count }, &mut sums);
-                emit(Piece { first_row: from, first, width, sums });
+                emit(Outputs { first_row: from, first, width, sums });
             }
         });
     }

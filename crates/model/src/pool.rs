@@ -70,7 +70,7 @@ struct Shared {
     shares: Box<[Line<Share>]>,
     /// Tasks that helpers have done, those of all regions together.
     finished: Line<AtomicUsize>,
-    /// Read by helpers over and over, so hardly ever written.
+    /// In one cache line with `stop`, which helpers read all the time: written only if a task panics.
     panicked: AtomicBool,
     stop: AtomicBool,
 }

@@ -7,9 +7,7 @@
 use std::ops::Range;
 
 use super::products::{Groups, Products, Summed, Weights};
-use crate::kernels::{
-    Bf16Kernels, Bf16Line, BlockProduct, GROUP, Kernels, LANES, TILE_BYTES, TILE_STRIPS, ValueAt, ValueGroup,
-};
+use crate::kernels::{Bf16Kernels, Bf16Line, BlockProduct, GROUP, LANES, TILE_BYTES, TILE_STRIPS, ValueAt, ValueGroup};
 use crate::kv_cache::{BLOCK, GROUPS, Head, Tiles};
 
 /// Products in one order.
@@ -114,7 +112,7 @@ impl Products for Bf16Products<'_> {
         Tiles::value_strips(head_dim) * LANES
     }
 
-    fn take(&mut self, _: &Kernels, queries: &[f32], head_dim: usize) {
+    fn take(&mut self, queries: &[f32], head_dim: usize) {
         let (groups, lines, count) = (Tiles::key_groups(head_dim), self.kernels.lines, queries.len() / head_dim);
         let rounded = &mut self.buffers.queries;
         self.buffers.count = count;
@@ -127,7 +125,7 @@ impl Products for Bf16Products<'_> {
         }
     }
 
-    unsafe fn score(&self, _: &Kernels, head: Head, filled: usize, scores: *mut f32, stride: usize) {
+    unsafe fn score(&self, head: Head, filled: usize, scores: *mut f32, stride: usize) {
         let (groups, count) = (Tiles::key_groups(head.dim), self.buffers.count);
         // SAFETY: a block's keys are strips of so many groups; the scores are the caller's promise.
         unsafe {
@@ -147,7 +145,7 @@ impl Products for Bf16Products<'_> {
         }
     }
 
-    fn add(&mut self, _: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
+    fn add(&mut self, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
         let strips = Tiles::value_strips(summed.head_dim);
         for groups in summed.groups(false) {
             match groups {

@@ -10,9 +10,15 @@ use super::products::{Groups, Products, Summed, Weights};
 use crate::kernels::{BlockProduct, ByteValues, GROUP, InputGroup, Kernels, OUTPUTS, Q8_BYTES, QUAD};
 use crate::kv_cache::{BLOCK, Bytes, GROUPS, Head};
 
+/// Products of bytes.
+pub(super) struct ByteProducts<'a> {
+    pub(super) kernels: &'a Kernels,
+    pub(super) buffers: &'a mut ByteBuffers,
+}
+
 /// The queries at hand, rounded, and what is worked on.
 #[derive(Default)]
-pub(super) struct ByteProducts {
+pub(super) struct ByteBuffers {
     /// Groups of dimensions, those of all queries side by side.
     queries: Vec<InputGroup>,
     /// How many queries there are.
@@ -53,34 +59,27 @@ impl Path {
     }
 }
 
-impl ByteProducts {
+impl ByteProducts<'_> {
     /// Adds the values of groups of positions that lie in the slots of the same number in one block.
-    fn add_block(
-        &mut self,
-        kernels: &Kernels,
-        summed: &Summed<'_>,
-        weights: Weights<'_>,
-        groups: Range<usize>,
-        sums: &mut [f32],
-    ) {
+    fn add_block(&mut self, summed: &Summed<'_>, weights: Weights<'_>, groups: Range<usize>, sums: &mut [f32]) {
         let Weights { elements, stride, queries } = weights;
         let head = summed.head(groups.start / GROUPS);
         // All of them are written.
-        self.weights.resize(queries * groups.len(), InputGroup::ZERO);
-        for (group, rounded) in groups.clone().zip(self.weights.chunks_exact_mut(queries)) {
+        self.buffers.weights.resize(queries * groups.len(), InputGroup::ZERO);
+        for (group, rounded) in groups.clone().zip(self.buffers.weights.chunks_exact_mut(queries)) {
             let positions = summed.group(group);
             // SAFETY: rows of one block, which nobody writes while a layer attends.
             let scales = unsafe { Bytes::value_scales(head, positions.start % BLOCK, positions.len()) };
             for (query, rounded) in rounded.iter_mut().enumerate() {
-                kernels.round_products_to_int8(&elements[query * stride..][positions.clone()], scales, rounded);
+                self.kernels.round_products_to_int8(&elements[query * stride..][positions.clone()], scales, rounded);
             }
         }
         let sum_stride = Self::sum_stride(summed.head_dim);
         assert!(sums.len() >= queries * sum_stride, "sums of all queries");
         // SAFETY: a block's values are strips of so many groups; lengths are checked above.
         unsafe {
-            kernels.product_q8(BlockProduct {
-                x: self.weights.as_ptr(),
+            self.kernels.product_q8(BlockProduct {
+                x: self.buffers.weights.as_ptr(),
                 x_stride: queries,
                 rows: queries,
                 groups: groups.len(),
@@ -96,24 +95,17 @@ impl ByteProducts {
     }
 
     /// Adds the values of a group of positions, wherever they lie.
-    fn add_path(
-        &mut self,
-        kernels: &Kernels,
-        summed: &Summed<'_>,
-        weights: Weights<'_>,
-        group: usize,
-        sums: &mut [f32],
-    ) {
+    fn add_path(&mut self, summed: &Summed<'_>, weights: Weights<'_>, group: usize, sums: &mut [f32]) {
         let Weights { elements, stride, queries } = weights;
         let positions = summed.group(group);
-        self.path.find(summed, &positions);
-        let Path { quads, places, scales } = &self.path;
+        self.buffers.path.find(summed, &positions);
+        let Path { quads, places, scales } = &self.buffers.path;
         let groups = quads.len().div_ceil(GROUP / QUAD);
-        self.weights.clear();
-        self.weights.resize(queries * groups, InputGroup::ZERO);
-        for (query, spread) in self.weights.chunks_exact_mut(groups).enumerate() {
+        self.buffers.weights.clear();
+        self.buffers.weights.resize(queries * groups, InputGroup::ZERO);
+        for (query, spread) in self.buffers.weights.chunks_exact_mut(groups).enumerate() {
             let mut rounded = InputGroup::ZERO;
-            kernels.round_products_to_int8(&elements[query * stride..][positions.clone()], scales, &mut rounded);
+            self.kernels.round_products_to_int8(&elements[query * stride..][positions.clone()], scales, &mut rounded);
             spread[0] = InputGroup { quants: [0; GROUP], ..rounded };
             for (place, quant) in places.iter().zip(rounded.quants) {
                 spread[place / GROUP].quants[place % GROUP] = quant;
@@ -123,9 +115,9 @@ impl ByteProducts {
         assert!(sums.len() >= queries * acc_stride, "sums of all queries");
         // SAFETY: quads lie inside blocks, which nobody writes while a layer attends; lengths are checked above.
         unsafe {
-            kernels.add_byte_values(&ByteValues {
+            self.kernels.add_byte_values(&ByteValues {
                 quads,
-                weights: self.weights.as_ptr(),
+                weights: self.buffers.weights.as_ptr(),
                 queries,
                 strips: Bytes::value_strips(summed.head_dim),
                 strip_stride: Bytes::value_strip(),
@@ -136,7 +128,7 @@ impl ByteProducts {
     }
 }
 
-impl Products for ByteProducts {
+impl Products for ByteProducts<'_> {
     const QUERIES: usize = 12;
     const POSITIONS: usize = GROUP;
 
@@ -144,24 +136,26 @@ impl Products for ByteProducts {
         Bytes::value_strips(head_dim) * OUTPUTS
     }
 
-    fn take(&mut self, kernels: &Kernels, queries: &[f32], head_dim: usize) {
-        self.count = queries.len() / head_dim;
+    fn take(&mut self, queries: &[f32], head_dim: usize) {
+        self.buffers.count = queries.len() / head_dim;
         // All of them are written.
-        self.queries.resize(Bytes::key_groups(head_dim) * self.count, InputGroup::ZERO);
+        self.buffers.queries.resize(Bytes::key_groups(head_dim) * self.buffers.count, InputGroup::ZERO);
         for (query, values) in queries.chunks_exact(head_dim).enumerate() {
             // SAFETY: there are as many groups for each query, `count` apart.
-            unsafe { kernels.round_to_int8(values, self.queries[query..].as_mut_ptr(), self.count) };
+            unsafe {
+                self.kernels.round_to_int8(values, self.buffers.queries[query..].as_mut_ptr(), self.buffers.count);
+            };
         }
     }
 
-    unsafe fn score(&self, kernels: &Kernels, head: Head, filled: usize, scores: *mut f32, stride: usize) {
+    unsafe fn score(&self, head: Head, filled: usize, scores: *mut f32, stride: usize) {
         let groups = Bytes::key_groups(head.dim);
         // SAFETY: a block's keys are strips of so many groups; the scores are the caller's promise.
         unsafe {
-            kernels.product_q8(BlockProduct {
-                x: self.queries.as_ptr(),
-                x_stride: self.count,
-                rows: self.count,
+            self.kernels.product_q8(BlockProduct {
+                x: self.buffers.queries.as_ptr(),
+                x_stride: self.buffers.count,
+                rows: self.buffers.count,
                 groups,
                 w: head.keys,
                 strip_stride: groups * Q8_BYTES,
@@ -174,12 +168,12 @@ impl Products for ByteProducts {
         }
     }
 
-    fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
+    fn add(&mut self, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
         // What no weight is for counts as nothing: the last group need not be whole.
         for groups in summed.groups(true) {
             match groups {
-                Groups::InPlace(groups) => self.add_block(kernels, summed, weights, groups, sums),
-                Groups::Apart(group) => self.add_path(kernels, summed, weights, group, sums),
+                Groups::InPlace(groups) => self.add_block(summed, weights, groups, sums),
+                Groups::Apart(group) => self.add_path(summed, weights, group, sums),
             }
         }
     }

@@ -4,14 +4,20 @@ use super::products::{Products, Summed, Weights};
 use crate::kernels::{Kernels, LANES, Product};
 use crate::kv_cache::{BLOCK, Floats, Head};
 
+/// Products in f32.
+pub(super) struct FloatProducts<'a> {
+    pub(super) kernels: &'a Kernels,
+    pub(super) buffers: &'a mut FloatBuffers,
+}
+
 /// The queries at hand.
 #[derive(Default)]
-pub(super) struct FloatProducts {
+pub(super) struct FloatBuffers {
     queries: Vec<f32>,
     head_dim: usize,
 }
 
-impl Products for FloatProducts {
+impl Products for FloatProducts<'_> {
     const QUERIES: usize = 12;
     const POSITIONS: usize = 1;
 
@@ -19,23 +25,23 @@ impl Products for FloatProducts {
         Floats::value_stride(head_dim)
     }
 
-    fn take(&mut self, _: &Kernels, queries: &[f32], head_dim: usize) {
-        self.queries.clear();
-        self.queries.extend_from_slice(queries);
-        self.head_dim = head_dim;
+    fn take(&mut self, queries: &[f32], head_dim: usize) {
+        self.buffers.queries.clear();
+        self.buffers.queries.extend_from_slice(queries);
+        self.buffers.head_dim = head_dim;
     }
 
-    unsafe fn score(&self, kernels: &Kernels, head: Head, filled: usize, scores: *mut f32, stride: usize) {
+    unsafe fn score(&self, head: Head, filled: usize, scores: *mut f32, stride: usize) {
         // SAFETY: (head_dim, BLOCK) keys and queries of head_dim; whole vectors of a partly filled block stay inside it.
         unsafe {
-            kernels.product_f32(Product {
-                x: self.queries.as_ptr(),
-                x_stride: self.head_dim,
-                rows: self.queries.len() / self.head_dim,
+            self.kernels.product_f32(Product {
+                x: self.buffers.queries.as_ptr(),
+                x_stride: self.buffers.head_dim,
+                rows: self.buffers.queries.len() / self.buffers.head_dim,
                 w: head.keys.cast::<f32>(),
                 w_stride: BLOCK,
                 pair_stride: 2 * LANES,
-                depth: self.head_dim,
+                depth: self.buffers.head_dim,
                 vectors: filled.div_ceil(LANES),
                 acc: scores,
                 acc_stride: stride,
@@ -43,7 +49,7 @@ impl Products for FloatProducts {
         }
     }
 
-    fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
+    fn add(&mut self, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]) {
         let stride = Self::sum_stride(summed.head_dim);
         let located = summed.located.iter().filter_map(|located| located.among(&summed.positions));
         for part in located.flat_map(|located| located.cut(BLOCK)) {
@@ -53,7 +59,7 @@ impl Products for FloatProducts {
             let head = summed.head(part.run.slot / BLOCK);
             // SAFETY: the run lies inside one block; lengths are checked above.
             unsafe {
-                kernels.product_f32(Product {
+                self.kernels.product_f32(Product {
                     x: from.as_ptr(),
                     x_stride: weights.stride,
                     rows: weights.queries,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::kernels::{GROUP, Kernels};
+use crate::kernels::GROUP;
 use crate::kv_cache::{GROUPS, Head, LayerCache, Run};
 
 /// Products with keys and values that are kept in one format.
@@ -17,17 +17,17 @@ pub(super) trait Products {
     fn sum_stride(head_dim: usize) -> usize;
 
     /// Takes queries (count, head_dim) to be scored.
-    fn take(&mut self, kernels: &Kernels, queries: &[f32], head_dim: usize);
+    fn take(&mut self, queries: &[f32], head_dim: usize);
 
     /// Adds the products of all queries with the first `filled` keys of a block, and with what is in the other places of
     /// their vectors.
     ///
     /// # Safety
     /// For each query there are scores of a block, `stride` elements apart.
-    unsafe fn score(&self, kernels: &Kernels, head: Head, filled: usize, scores: *mut f32, stride: usize);
+    unsafe fn score(&self, head: Head, filled: usize, scores: *mut f32, stride: usize);
 
     /// Adds weighted values to the sums of the queries, in the order of positions.
-    fn add(&mut self, kernels: &Kernels, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]);
+    fn add(&mut self, summed: &Summed<'_>, weights: Weights<'_>, sums: &mut [f32]);
 }
 
 /// The values of some positions.

@@ -1,10 +1,11 @@
-//! Claiming cache lines: a thread that reads what another one wrote, and will write again, takes its lines over whole.
+//! Claiming cache lines: a thread that reads what another one wrote, and is going to write again, takes the lines for itself.
 //!
-//! A line that is merely read stays with the one that wrote it, too, which then waits to write it again until it is gone
-//! from here: 6 to 9 ns where both share a cache, 35 where they do not. Only for lines that one thread reads. See
-//! docs/benchmarks.md, "Lines that are handed over".
+//! Reading alone leaves a copy of a line with both. Before it is written again the reader's copy has to go, for which the
+//! writer waits 6 to 9 ns where the two share a cache, and 35 where they do not, even if it prefetches the line. A line that
+//! the reader claimed goes back whole. Only for lines that a single thread reads. See docs/benchmarks.md, "Lines that are
+//! handed over".
 
-/// Claims the lines of numbers, by a hint that processors without it skip.
+/// Claims the lines of numbers: a hint, which processors that do not know it skip.
 #[inline(always)]
 pub(crate) fn claim(numbers: &[f32]) {
     #[cfg(target_arch = "x86_64")]

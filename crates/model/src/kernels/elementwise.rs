@@ -155,8 +155,8 @@ pub(crate) unsafe fn rotate<S: Simd>(points: &mut [f32], cos: &[f32], sin: &[f32
     }
 }
 
-/// `gate = gate / (1 + e^-gate) * up` in rows of `width` of the one and then as many of the other, whole vectors. All rows at
-/// once: those of one would leave the processor waiting for each step of an exponential.
+/// `gate = gate / (1 + e^-gate) * up`, in rows of `width` gates followed by their `width` factors `up`, whole vectors. One call
+/// for all rows, as the steps of one exponential wait for each other, and others fill that time.
 #[inline(always)]
 pub(crate) unsafe fn silu_mul<S: Simd>(rows: &mut [f32], width: usize) {
     assert!(width.is_multiple_of(LANES), "whole vectors");

@@ -97,4 +97,4 @@ unsafe fn add_one<S: Bf16, const Q: usize>(weights: &[Floats; Q], position: usiz
     }
 }
 
-const _: () = assert!(GROUP.is_multiple_of(2), "pairs of rows are inside a group");
+const _: () = assert!(GROUP.is_multiple_of(2), "pairs of positions lie in one group");

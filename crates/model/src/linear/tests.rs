@@ -42,9 +42,8 @@ fn forward(kernels: &Kernels, linear: &Linear, x: &[f32]) -> Vec<f32> {
     let (mut inputs, pool) = (Inputs::default(), &mut Pool::new(2));
     let given = |row: usize, values: &mut [f32]| values.copy_from_slice(&x[row * linear.inputs()..][..linear.inputs()]);
     inputs.make_room(kernels, linear, rows, pool.threads()).fill(pool, given);
-    linear.forward(Compute { pool, kernels }, &inputs, &|mut piece| {
-        let first = piece.first;
-        for (row, values) in piece.rows() {
+    linear.forward(Compute { pool, kernels }, &inputs, &|computed| {
+        for (row, first, values) in computed.rows() {
             found.lock()[row * outputs + first..][..values.len()].copy_from_slice(values);
         }
     });

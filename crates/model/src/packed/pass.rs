@@ -183,10 +183,8 @@ impl PackedPass<'_> {
         let out = Disjoint::new(qkv);
         let from = if heads == Heads::All { 0 } else { by.keys_at };
         let compute = Compute { pool: &mut self.team, kernels };
-        by.map.forward_from(from, compute, normed, &|piece| {
-            let mut piece = piece.biased(kernels, by.bias.as_deref());
-            let first = piece.first;
-            for (row, values) in piece.rows() {
+        by.map.forward_from(from, compute, normed, &|computed| {
+            for (row, first, values) in computed.biased(kernels, by.bias.as_deref()).rows() {
                 // SAFETY: each output is emitted once.
                 copy(unsafe { out.slice(row * width + first, values.len()) }, values);
             }
@@ -282,25 +280,23 @@ impl PackedPass<'_> {
         let compute = Compute { pool: &mut self.team, kernels };
         match mlp {
             Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
-                gate_up.forward(compute, normed, &|mut piece| {
-                    let first = piece.first / 2;
+                gate_up.forward(compute, normed, &|computed| {
+                    let first = computed.first / 2;
                     let width = (PANEL / 2).min(ffn - first);
                     for (gate_or_up, bias) in [gate_bias, up_bias].into_iter().enumerate() {
                         let Some(bias) = bias else { continue };
-                        let halves = piece.sums.chunks_exact_mut(PANEL / 2).skip(gate_or_up).step_by(2);
+                        let halves = computed.sums.chunks_exact_mut(PANEL / 2).skip(gate_or_up).step_by(2);
                         halves.for_each(|half| kernels.add(&mut half[..width], &bias[first..][..width]));
                     }
-                    gated(kernels, act, piece.sums, PANEL / 2);
-                    for (row, inner) in piece.rows() {
+                    gated(kernels, act, computed.sums, PANEL / 2);
+                    for (row, _, inner) in computed.rows() {
                         // SAFETY: each output is emitted once, a panel's are whole groups.
                         unsafe { room.put(row, first, &inner[..width]) };
                     }
                 });
             }
-            Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|piece| {
-                let mut piece = piece.biased(kernels, up.bias.as_deref());
-                let first = piece.first;
-                for (row, inner) in piece.rows() {
+            Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|computed| {
+                for (row, first, inner) in computed.biased(kernels, up.bias.as_deref()).rows() {
                     inner.iter_mut().for_each(|v| *v = act.apply(*v));
                     // SAFETY: as above.
                     unsafe { room.put(row, first, inner) };
@@ -314,10 +310,8 @@ impl PackedPass<'_> {
         let (width, kernels) = (linear.weight.outputs(), self.kernels);
         let (input, stream) = pick(self.buffers);
         let out = Disjoint::new(stream);
-        linear.weight.forward(Compute { pool: &mut self.team, kernels }, input, &|piece| {
-            let mut piece = piece.biased(kernels, linear.bias.as_deref());
-            let first = piece.first;
-            for (row, values) in piece.rows() {
+        linear.weight.forward(Compute { pool: &mut self.team, kernels }, input, &|computed| {
+            for (row, first, values) in computed.biased(kernels, linear.bias.as_deref()).rows() {
                 // SAFETY: each output is emitted once.
                 kernels.add(unsafe { out.slice(row * width + first, values.len()) }, values);
             }
@@ -333,10 +327,8 @@ impl PackedPass<'_> {
         let (head, vocab, kernels) = (&self.model.head, self.info.config.vocab, self.kernels);
         let normed = &self.buffers.normed;
         let out = Disjoint::new(&mut self.results.logits);
-        head.weight.forward(Compute { pool: &mut self.team, kernels }, normed, &|piece| {
-            let mut piece = piece.biased(kernels, head.bias.as_deref());
-            let first = piece.first;
-            for (row, values) in piece.rows() {
+        head.weight.forward(Compute { pool: &mut self.team, kernels }, normed, &|computed| {
+            for (row, first, values) in computed.biased(kernels, head.bias.as_deref()).rows() {
                 // SAFETY: each output is emitted once, and no two rows go to one place.
                 copy(unsafe { out.slice(answers[row].place * vocab + first, values.len()) }, values);
             }
