@@ -300,7 +300,8 @@ impl Answer {
         })
     }
 
-    /// Tells one event after the other, each when the one before it was taken.
+    /// Tells one event after the other, each when the one before it was taken. The last comes when the place is free, so
+    /// that who has read it may ask again.
     async fn tell(mut self, events: mpsc::Sender<Told>) {
         loop {
             let patience = self.deadline.map_or(self.unread_max, |own| own.remaining().min(self.unread_max));
@@ -317,11 +318,11 @@ impl Answer {
             if let (Some(holder), Ok(GenerationEvent::Tokens(Chunk { tokens, .. }))) = (&self.holder, &event) {
                 holder.charge(tokens.len());
             }
-            let last = is_last(&event);
-            room.send(event);
-            if last {
-                return;
+            if is_last(&event) {
+                drop(self);
+                return room.send(event);
             }
+            room.send(event);
         }
     }
 }

@@ -60,6 +60,26 @@ async fn without_a_queue_more_requests_than_slots_are_refused_at_once() {
     assert_eq!(generate(&url, request(20)).await.unwrap().ids(), plain_text(&PROMPT, 20));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 16)]
+async fn who_has_read_its_last_word_finds_its_slot_free() {
+    let toy = verifier("toy").await;
+    let (clients, answers) = (16, 50);
+    let (url, gateway) = gateway_with(&toy, clients, 0).await;
+    let mut asking = JoinSet::new();
+    for _ in 0..clients {
+        let url = url.clone();
+        asking.spawn(async move {
+            for answer in 0..answers {
+                generate(&url, plain(1)).await.unwrap_or_else(|refusal| panic!("after {answer} answers: {refusal}"));
+            }
+        });
+    }
+    while let Some(done) = asking.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(gateway.occupancy(), has(0, 0));
+}
+
 #[tokio::test]
 async fn a_client_with_many_requests_does_not_keep_another_from_being_served() {
     let toy = verifier("toy").await;
