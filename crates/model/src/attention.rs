@@ -117,8 +117,8 @@ impl Vectors {
 }
 
 impl Task<'_> {
-    /// Runs the task; `emit(row among those of the task, head, values)` takes each head's result.
-    pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, emit: impl FnMut(usize, usize, &[f32])) {
+    /// Runs the task; `emit` takes what the heads of its rows see: (rows, heads that share the key/value head, head_dim).
+    pub(crate) fn run(&self, kernels: &Kernels, shape: &AttentionShape, emit: impl FnOnce(&[f32])) {
         SCRATCH.with_borrow_mut(|scratch| {
             let Scratch { gathered, scores, totals, sums, located, floats, bf16, bytes } = scratch;
             let heads = Heads::new(self, kernels, shape);
@@ -162,26 +162,23 @@ impl<'a> Heads<'a> {
     }
 
     /// All of it, by products with keys and values as they are kept.
-    fn attend<P: Products>(
-        &self,
-        mut products: P,
-        buffers: &mut Buffers<'_>,
-        mut emit: impl FnMut(usize, usize, &[f32]),
-    ) {
-        let (dim, group, sum_stride) = (self.shape.head_dim, self.shape.group(), P::sum_stride(self.shape.head_dim));
+    fn attend<P: Products>(&self, mut products: P, buffers: &mut Buffers<'_>, emit: impl FnOnce(&[f32])) {
+        let (dim, sum_stride) = (self.shape.head_dim, P::sum_stride(self.shape.head_dim));
         products.take(self.gather(buffers.gathered), dim);
         buffers.sums.zeros(self.count() * sum_stride);
         let scores = buffers.scores.zeros(self.count() * self.stride);
         self.score(&products, scores);
         self.weigh(scores, buffers.totals);
         self.sum(&mut products, buffers);
-        for (q, (sum, total)) in
-            buffers.sums.as_mut_slice().chunks_exact_mut(sum_stride).zip(&*buffers.totals).enumerate()
-        {
-            let mean = &mut sum[..dim];
-            self.kernels.scale(mean, 1.0 / total);
-            emit(q / group, self.task.kv_head * group + q % group, mean);
+        let sums = buffers.sums.as_mut_slice();
+        for (q, total) in buffers.totals.iter().enumerate() {
+            let sum = q * sum_stride..q * sum_stride + dim;
+            self.kernels.scale(&mut sums[sum.clone()], 1.0 / total);
+            if sum_stride > dim {
+                sums.copy_within(sum, q * dim);
+            }
         }
+        emit(&sums[..self.count() * dim]);
     }
 
     fn rows(&self) -> usize {

@@ -24,7 +24,7 @@ use self::matrix::Panels;
 use crate::kernels::{Bf16Order, Kernels, LANES, Product};
 use crate::pool::Pool;
 
-pub(crate) use self::inputs::Inputs;
+pub(crate) use self::inputs::{Inputs, Part};
 pub(crate) use self::layout::PANEL;
 pub(crate) use self::matrix::Linear;
 pub(crate) use self::packing::Packer;
@@ -52,6 +52,12 @@ impl<'a> Outputs<'a> {
         let Self { first_row, first, width, sums } = self;
         let rows = sums.chunks_exact_mut(PANEL).enumerate();
         rows.map(move |(row, sums)| (first_row + row, first, &mut sums[..width]))
+    }
+
+    /// They become inputs of the same numbers.
+    pub(crate) fn as_inputs(&self) -> Part<'_> {
+        let Self { first_row, first, width, ref sums } = *self;
+        Part { first_row, first, width, values: sums, stride: PANEL }
     }
 
     /// Plus the bias of all outputs of the layer, if it has one.

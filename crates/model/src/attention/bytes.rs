@@ -7,7 +7,9 @@
 use std::ops::Range;
 
 use super::products::{Groups, Products, Summed, Weights};
-use crate::kernels::{BlockProduct, ByteValues, GROUP, InputGroup, Kernels, OUTPUTS, Q8_BYTES, QUAD};
+use crate::kernels::{
+    BlockProduct, ByteValues, GROUP, GroupsAt, InputGroup, Kernels, OUTPUTS, Q8_BYTES, QUAD, Unrounded,
+};
 use crate::kv_cache::{BLOCK, Bytes, GROUPS, Head};
 
 /// Products of bytes.
@@ -25,7 +27,23 @@ pub(super) struct ByteBuffers {
     count: usize,
     /// Groups of weights, those of all queries side by side; or those of each query side by side.
     weights: Vec<InputGroup>,
+    /// A group of weights of each query, before they are spread over the slots of their values.
+    rounded: Vec<InputGroup>,
     path: Path,
+}
+
+impl<'a> Weights<'a> {
+    /// Those of some positions, each to be multiplied by the scale of its value.
+    fn of(self, positions: &Range<usize>, scales: &'a [f32]) -> Unrounded<'a> {
+        let Self { elements, stride, queries } = self;
+        Unrounded {
+            values: &elements[positions.start..],
+            stride,
+            rows: queries,
+            width: positions.len(),
+            factors: Some(scales),
+        }
+    }
 }
 
 /// Where the values of up to [`GROUP`] positions lie.
@@ -62,18 +80,16 @@ impl Path {
 impl ByteProducts<'_> {
     /// Adds the values of groups of positions that lie in the slots of the same number in one block.
     fn add_block(&mut self, summed: &Summed<'_>, weights: Weights<'_>, groups: Range<usize>, sums: &mut [f32]) {
-        let Weights { elements, stride, queries } = weights;
+        let queries = weights.queries;
         let head = summed.head(groups.start / GROUPS);
         // All of them are written.
         self.buffers.weights.resize(queries * groups.len(), InputGroup::ZERO);
-        for (group, rounded) in groups.clone().zip(self.buffers.weights.chunks_exact_mut(queries)) {
-            let positions = summed.group(group);
-            // SAFETY: rows of one block, which nobody writes while a layer attends.
-            let scales = unsafe { Bytes::value_scales(head, positions.start % BLOCK, positions.len()) };
-            for (query, rounded) in rounded.iter_mut().enumerate() {
-                self.kernels.round_products_to_int8(&elements[query * stride..][positions.clone()], scales, rounded);
-            }
-        }
+        let positions = summed.group(groups.start).start..summed.group(groups.end - 1).end;
+        // SAFETY: rows of one block, which nobody writes while a layer attends.
+        let scales = unsafe { Bytes::value_scales(head, positions.start % BLOCK, positions.len()) };
+        let rounded = GroupsAt { first: self.buffers.weights.as_mut_ptr(), group_step: queries, row_step: 1 };
+        // SAFETY: there is a group for each of the queries, and these side by side.
+        unsafe { self.kernels.round_to_int8(weights.of(&positions, scales), rounded) };
         let sum_stride = Self::sum_stride(summed.head_dim);
         assert!(sums.len() >= queries * sum_stride, "sums of all queries");
         // SAFETY: a block's values are strips of so many groups; lengths are checked above.
@@ -96,17 +112,19 @@ impl ByteProducts<'_> {
 
     /// Adds the values of a group of positions, wherever they lie.
     fn add_path(&mut self, summed: &Summed<'_>, weights: Weights<'_>, group: usize, sums: &mut [f32]) {
-        let Weights { elements, stride, queries } = weights;
+        let queries = weights.queries;
         let positions = summed.group(group);
         self.buffers.path.find(summed, &positions);
         let Path { quads, places, scales } = &self.buffers.path;
         let groups = quads.len().div_ceil(GROUP / QUAD);
         self.buffers.weights.clear();
         self.buffers.weights.resize(queries * groups, InputGroup::ZERO);
-        for (query, spread) in self.buffers.weights.chunks_exact_mut(groups).enumerate() {
-            let mut rounded = InputGroup::ZERO;
-            self.kernels.round_products_to_int8(&elements[query * stride..][positions.clone()], scales, &mut rounded);
-            spread[0] = InputGroup { quants: [0; GROUP], ..rounded };
+        self.buffers.rounded.resize(queries, InputGroup::ZERO);
+        let to = GroupsAt { first: self.buffers.rounded.as_mut_ptr(), group_step: 0, row_step: 1 };
+        // SAFETY: there is a group for each of the queries, and no more than one.
+        unsafe { self.kernels.round_to_int8(weights.of(&positions, scales), to) };
+        for (rounded, spread) in self.buffers.rounded.iter().zip(self.buffers.weights.chunks_exact_mut(groups)) {
+            spread[0] = InputGroup { quants: [0; GROUP], ..*rounded };
             for (place, quant) in places.iter().zip(rounded.quants) {
                 spread[place / GROUP].quants[place % GROUP] = quant;
             }
@@ -140,12 +158,10 @@ impl Products for ByteProducts<'_> {
         self.buffers.count = queries.len() / head_dim;
         // All of them are written.
         self.buffers.queries.resize(Bytes::key_groups(head_dim) * self.buffers.count, InputGroup::ZERO);
-        for (query, values) in queries.chunks_exact(head_dim).enumerate() {
-            // SAFETY: there are as many groups for each query, `count` apart.
-            unsafe {
-                self.kernels.round_to_int8(values, self.buffers.queries[query..].as_mut_ptr(), self.buffers.count);
-            };
-        }
+        let (rows, to) = (self.buffers.count, self.buffers.queries.as_mut_ptr());
+        let unrounded = Unrounded { values: queries, stride: head_dim, rows, width: head_dim, factors: None };
+        // SAFETY: there are as many groups for each query, `rows` apart.
+        unsafe { self.kernels.round_to_int8(unrounded, GroupsAt { first: to, group_step: rows, row_step: 1 }) };
     }
 
     unsafe fn score(&self, head: Head, filled: usize, scores: *mut f32, stride: usize) {

@@ -4,6 +4,7 @@ use super::bf16_kernels::{Bf16Kernels, Bf16Order};
 use super::blocks::BlockProduct;
 use super::byte_values::ByteValues;
 use super::int8::InputGroup;
+use super::rounding::{GroupsAt, Unrounded};
 use super::simd::Product;
 use crate::arithmetic::Arithmetic;
 
@@ -18,8 +19,7 @@ pub(crate) struct Kernels {
     pub(super) add_byte_values: unsafe fn(&ByteValues<'_>),
     pub(super) product_q8: unsafe fn(BlockProduct<InputGroup>),
     pub(super) product_q4: unsafe fn(BlockProduct<InputGroup>),
-    pub(super) round_to_int8: unsafe fn(&[f32], *mut InputGroup, usize),
-    pub(super) round_products_to_int8: unsafe fn(&[f32], &[f32], &mut InputGroup),
+    pub(super) round_to_int8: unsafe fn(&Unrounded<'_>, &GroupsAt),
     pub(super) rms_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     pub(super) layer_norm: unsafe fn(&[f32], &[f32], f32, &mut [f32]),
     pub(super) softmax_terms: unsafe fn(&mut [f32]) -> f32,
@@ -100,19 +100,17 @@ impl Kernels {
         unsafe { (self.product_q4)(p) }
     }
 
-    /// See [`super::int8::quantize`].
+    /// See [`super::rounding::round`].
     ///
     /// # Safety
-    /// As for [`Self::product_f32`].
-    pub(crate) unsafe fn round_to_int8(&self, values: &[f32], groups: *mut InputGroup, step: usize) {
+    /// There is room for each group of each row.
+    ///
+    /// # Panics
+    /// When `rows` has fewer numbers than it says.
+    pub(crate) unsafe fn round_to_int8(&self, rows: Unrounded<'_>, to: GroupsAt) {
+        rows.check();
         // SAFETY: the set was detected; the pointers are the caller's promise.
-        unsafe { (self.round_to_int8)(values, groups, step) }
-    }
-
-    /// See [`super::int8::quantize_products`].
-    pub(crate) fn round_products_to_int8(&self, values: &[f32], factors: &[f32], group: &mut InputGroup) {
-        // SAFETY: the set was detected.
-        unsafe { (self.round_products_to_int8)(values, factors, group) }
+        unsafe { (self.round_to_int8)(&rows, &to) }
     }
 
     /// See [`super::elementwise::rms_norm`].

@@ -16,7 +16,7 @@ use super::simd::{LANES, Simd};
 pub(crate) const QUAD: usize = 4;
 
 /// What makes a byte positive.
-const OFFSET: i32 = 128;
+pub(super) const OFFSET: i32 = 128;
 
 /// The largest weight and input, in size: both are scaled so that the largest of a group becomes this. Two products of this
 /// size fit 16 bits together; -128 is no weight.
@@ -75,8 +75,6 @@ pub(crate) trait Int8: Simd {
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V;
     /// [`LANES`] 16-bit floats from memory.
     unsafe fn load_f16(from: *const u16) -> Self::V;
-    /// Numbers of -127..=127, each rounded to the nearest integer, ties to the even one; and the sum of these.
-    unsafe fn to_bytes(values: [Self::V; 2]) -> ([i8; GROUP], i32);
     /// [`register_tile`] compiled for this set.
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>);
 }
@@ -227,63 +225,3 @@ pub(super) unsafe fn product<S: Int8, W: Weights>(p: BlockProduct<InputGroup>) {
     // SAFETY: passed on to the caller.
     unsafe { blocks::product::<S, Int8Blocks<W>>(p) }
 }
-
-/// Rounds inputs to bytes: the groups that they make go to `groups`, `step` apart. Zeros are what is missing of the last.
-#[inline(always)]
-pub(super) unsafe fn quantize<S: Int8>(values: &[f32], groups: *mut InputGroup, step: usize) {
-    let (whole, rest) = values.as_chunks::<GROUP>();
-    // SAFETY: there is a group for all of these.
-    unsafe {
-        for (at, values) in whole.iter().enumerate() {
-            quantize_group::<S>(halves::<S>(values), &mut *groups.add(at * step));
-        }
-        if !rest.is_empty() {
-            quantize_group::<S>(halves::<S>(&padded(rest)), &mut *groups.add(whole.len() * step));
-        }
-    }
-}
-
-/// Rounds up to [`GROUP`] inputs times a factor each.
-#[inline(always)]
-pub(super) unsafe fn quantize_products<S: Int8>(values: &[f32], factors: &[f32], group: &mut InputGroup) {
-    // SAFETY: lane arithmetic.
-    unsafe {
-        let whole = (<&[f32; GROUP]>::try_from(values), <&[f32; GROUP]>::try_from(factors));
-        let ([a, b], [c, d]) = match whole {
-            (Ok(values), Ok(factors)) => (halves::<S>(values), halves::<S>(factors)),
-            _ => (halves::<S>(&padded(values)), halves::<S>(&padded(factors))),
-        };
-        quantize_group::<S>([S::mul(a, c), S::mul(b, d)], group);
-    }
-}
-
-/// With zeros for what is missing.
-#[inline(always)]
-fn padded(values: &[f32]) -> [f32; GROUP] {
-    let mut padded = [0.0; GROUP];
-    padded[..values.len()].copy_from_slice(values);
-    padded
-}
-
-/// The two vectors of a group.
-#[inline(always)]
-unsafe fn halves<S: Simd>(values: &[f32; GROUP]) -> [S::V; 2] {
-    // SAFETY: both halves are whole vectors.
-    unsafe { [S::load(values.as_ptr()), S::load(values.as_ptr().add(LANES))] }
-}
-
-/// A group of numbers too small to be divided by becomes zeros.
-#[inline(always)]
-unsafe fn quantize_group<S: Int8>([first, second]: [S::V; 2], group: &mut InputGroup) {
-    // SAFETY: lane arithmetic.
-    unsafe {
-        let largest = S::largest(S::max(S::abs(first), S::abs(second)));
-        let factor = S::splat(if largest > SMALLEST { LARGEST / largest } else { 0.0 });
-        let (quants, total) = S::to_bytes([S::mul(first, factor), S::mul(second, factor)]);
-        let scale = largest / LARGEST;
-        *group = InputGroup { quants, scale, total: scale * total as f32, offset: -OFFSET * total };
-    }
-}
-
-/// Below this a number is no divisor: what it gives could be infinite.
-const SMALLEST: f32 = f32::MIN_POSITIVE * LARGEST;

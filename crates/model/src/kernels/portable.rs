@@ -3,6 +3,7 @@
 use super::bf16::{self, Bf16, Floats, Order};
 use super::blocks::{GROUP, TileProduct};
 use super::int8::{self, InputGroup, Int8, QUAD, Weights};
+use super::rounding::{GROUPS_AT_ONCE, ToBytes};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
@@ -143,16 +144,21 @@ impl Int8 for Portable {
         let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
         bits.map(|bits| half::f16::from_bits(bits).to_f32())
     }
-    #[inline(always)]
-    unsafe fn to_bytes(values: [Self::V; 2]) -> ([i8; GROUP], i32) {
-        // SAFETY: passed on to the caller.
-        let [first, second] = values.map(|values| unsafe { Self::round(values) });
-        let quants = std::array::from_fn(|i| if i < LANES { first[i] as i8 } else { second[i - LANES] as i8 });
-        (quants, quants.iter().map(|&quant| i32::from(quant)).sum())
-    }
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
         unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
+    }
+}
+
+impl ToBytes for Portable {
+    #[inline(always)]
+    unsafe fn to_bytes(
+        values: [[Self::V; 2]; GROUPS_AT_ONCE],
+    ) -> ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]) {
+        // SAFETY: passed on to the caller.
+        let rounded = values.map(|halves| halves.map(|half| unsafe { Self::round(half) }));
+        let bytes = rounded.map(|halves| std::array::from_fn(|i| halves[i / LANES][i % LANES] as i8));
+        (bytes, bytes.map(|bytes| bytes.iter().map(|&quant| i32::from(quant)).sum()))
     }
 }
 

@@ -20,6 +20,16 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn splat(x: f32) -> Self::V;
     /// Sixteen values from memory, unaligned.
     unsafe fn load(from: *const f32) -> Self::V;
+    /// The first `count` of them, fewer than [`LANES`], and zeros behind.
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Self::V {
+        let mut lanes = [0.0; LANES];
+        // SAFETY: the caller gives so many values; the array holds all lanes.
+        unsafe {
+            lanes.as_mut_ptr().copy_from_nonoverlapping(from, count);
+            Self::load(lanes.as_ptr())
+        }
+    }
     /// Sixteen values to memory, unaligned.
     unsafe fn store(to: *mut f32, v: Self::V);
     /// The even elements of 32 interleaved bf16, or the odd ones (see [`super::interleave`]). Exact.

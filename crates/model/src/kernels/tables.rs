@@ -7,6 +7,7 @@ use super::byte_values::{self, ByteValues};
 use super::entries::{AMX_NAME, BF16_NAME, Kernels};
 use super::int8::{self, InputGroup, Q4, Q8};
 use super::portable::Portable;
+use super::rounding::{self, GroupsAt, Unrounded};
 use super::simd::Product;
 use super::values::{self, ValueGroup};
 #[cfg(target_arch = "x86_64")]
@@ -69,14 +70,9 @@ macro_rules! kernels {
                 unsafe { int8::product::<$int8, Q4>(p) }
             }
             $(#[$features])?
-            unsafe fn round_to_int8(values: &[f32], groups: *mut InputGroup, step: usize) {
+            unsafe fn round_to_int8(rows: &Unrounded<'_>, to: &GroupsAt) {
                 // SAFETY: passed on to the caller.
-                unsafe { int8::quantize::<$set>(values, groups, step) }
-            }
-            $(#[$features])?
-            unsafe fn round_products_to_int8(values: &[f32], factors: &[f32], group: &mut InputGroup) {
-                // SAFETY: the instruction set was detected.
-                unsafe { int8::quantize_products::<$set>(values, factors, group) }
+                unsafe { rounding::round::<$set>(rows, to) }
             }
             $(#[$features])?
             unsafe fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
@@ -133,7 +129,6 @@ macro_rules! kernels {
                 product_q8,
                 product_q4,
                 round_to_int8,
-                round_products_to_int8,
                 rms_norm,
                 layer_norm,
                 softmax_terms,

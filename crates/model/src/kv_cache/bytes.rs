@@ -9,11 +9,22 @@ use half::f16;
 use super::block::{BLOCK, GROUPS};
 use super::layout::{Head, Layout, Place};
 use crate::kernels::{
-    GROUP, LARGEST, OUTPUTS, Q8_BYTES, Q8Group, QUAD, largest, place_in_q8, put_f16, quants, whole_group,
+    GROUP, LARGEST, OUTPUTS, Q8_BYTES, Q8Group, QUAD, SCALES_BYTES, largest, place_in_q8, quants, whole_group,
 };
 
 /// A byte each, and scales.
 pub(crate) struct Bytes;
+
+/// The scales of a block of values.
+const ONES: [u8; SCALES_BYTES] = {
+    let (mut ones, [low, high]) = ([0; SCALES_BYTES], f16::ONE.to_bits().to_ne_bytes());
+    let mut at = 0;
+    while at < SCALES_BYTES {
+        (ones[at], ones[at + 1]) = (low, high);
+        at += size_of::<f16>();
+    }
+    ones
+};
 
 impl Bytes {
     /// Groups of a key's dimensions.
@@ -94,10 +105,10 @@ impl Layout for Bytes {
         for (strip, value) in value.chunks(OUTPUTS).enumerate() {
             // SAFETY: passed on to the caller.
             let block = unsafe { values(head, row, strip) };
-            let quants = quants(&whole_group(value), scale);
-            for (lane, quant) in quants.iter().take(value.len()).enumerate() {
-                put_f16(block, lane, f16::ONE);
-                block[place_in_q8(lane, row % GROUP)] = quant.cast_unsigned();
+            block[..SCALES_BYTES].copy_from_slice(&ONES);
+            let (quads, _) = block[place_in_q8(0, row % GROUP / QUAD * QUAD)..].as_chunks_mut::<QUAD>();
+            for (quad, quant) in quads.iter_mut().zip(quants(&whole_group(value), scale)) {
+                quad[row % QUAD] = quant.cast_unsigned();
             }
         }
     }
@@ -115,7 +126,7 @@ impl Layout for Bytes {
                     let (strip, lane) = (d / OUTPUTS, d % OUTPUTS);
                     let value = values(from.head, i, strip)[place_in_q8(lane, i % GROUP)];
                     let block = values(to.head, j, strip);
-                    put_f16(block, lane, f16::ONE);
+                    block[..SCALES_BYTES].copy_from_slice(&ONES);
                     block[place_in_q8(lane, j % GROUP)] = value;
                 }
                 *scales(to.head).add(j) = *scales(from.head).add(i);

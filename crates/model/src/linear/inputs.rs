@@ -1,6 +1,6 @@
 //! Rows of inputs, kept as the layers that multiply them take them: in f32, or rounded in groups.
 //!
-//! Whoever computes inputs hands them over piece by piece, from several threads, and they are rounded there and then, while
+//! Whoever computes inputs hands them over part by part, from several threads, and they are rounded there and then, while
 //! they are in the nearest cache.
 
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use super::blocks::RoundedRows;
 use super::matrix::{Linear, Panels};
 use crate::arithmetic::Arithmetic;
 use crate::disjoint::Disjoint;
-use crate::kernels::{Bf16Line, Bf16Order, GROUP, InputGroup, Kernels, streaming};
+use crate::kernels::{Bf16Line, Bf16Order, GROUP, GroupsAt, InputGroup, Kernels, Unrounded, streaming};
 use crate::pool::Pool;
 
 /// What a layer takes.
@@ -36,6 +36,31 @@ pub(crate) struct Inputs {
     /// The same where they are multiplied as bf16, each group of so many lines.
     bf16: Vec<Bf16Line>,
     lines: usize,
+}
+
+/// Some inputs of rows that follow each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) first_row: usize,
+    /// The first of the inputs.
+    pub(crate) first: usize,
+    /// How many there are of each row.
+    pub(crate) width: usize,
+    /// Those of one row after the other, `stride` apart.
+    pub(crate) values: &'a [f32],
+    pub(crate) stride: usize,
+}
+
+impl<'a> Part<'a> {
+    /// How many rows there are.
+    fn count(&self) -> usize {
+        self.values.len().div_ceil(self.stride)
+    }
+
+    /// Each row: its number and its inputs.
+    fn rows(self) -> impl Iterator<Item = (usize, &'a [f32])> {
+        (self.first_row..).zip(self.values.chunks(self.stride).map(move |row| &row[..self.width]))
+    }
 }
 
 thread_local! {
@@ -155,7 +180,7 @@ impl Room<'_> {
     /// Has `write` make a row.
     ///
     /// # Safety
-    /// Each row is made once, and no piece of it put.
+    /// Each row is made once, and no part of it put.
     unsafe fn make(&self, row: usize, write: impl FnOnce(&mut [f32])) {
         if self.kind == InputKind::Floats {
             // SAFETY: the row is this thread's.
@@ -164,35 +189,42 @@ impl Room<'_> {
         ROW.with_borrow_mut(|values| {
             values.resize(self.width, 0.0);
             write(values);
+            let part = Part { first_row: row, first: 0, width: self.width, values, stride: self.width };
             // SAFETY: as above.
-            unsafe { self.put(row, 0, values) };
+            unsafe { self.put(part) };
         });
     }
 
-    /// Keeps the inputs of a row from `first` on, a multiple of [`GROUP`]: whole groups, or all that are left of the row.
+    /// Keeps inputs from the first of a group on: whole groups of each row, or all that are left of it.
     ///
     /// # Safety
     /// Each input is put once.
-    pub(crate) unsafe fn put(&self, row: usize, first: usize, values: &[f32]) {
-        assert!(first.is_multiple_of(GROUP) && !values.is_empty(), "pieces begin with a group");
-        let (step, groups) = (stride(self.rows), values.len().div_ceil(GROUP));
-        let group = first / GROUP * step + row;
+    pub(crate) unsafe fn put(&self, part: Part<'_>) {
+        let Part { first_row, first, width, values, stride: row_stride } = part;
+        assert!(first.is_multiple_of(GROUP) && width > 0, "parts begin with a group");
+        let (step, groups, rows) = (stride(self.rows), width.div_ceil(GROUP), part.count());
+        let group = first / GROUP * step + first_row;
         match self.kind {
-            InputKind::Floats => {
+            InputKind::Floats => part.rows().for_each(|(row, values)| {
                 // SAFETY: each input is put once.
-                let to = unsafe { self.floats.slice(row * self.width + first, values.len()) };
-                to.copy_from_slice(values);
-            }
+                unsafe { self.floats.slice(row * self.width + first, width) }.copy_from_slice(values);
+            }),
             InputKind::Bytes => {
-                let first = self.bytes.at(group, (groups - 1) * step + 1);
+                let to = self.bytes.at(group, (groups - 1) * step + rows);
+                let unrounded = Unrounded { values, stride: row_stride, rows, width, factors: None };
                 // SAFETY: there is room for these groups, and they are this call's.
-                unsafe { self.kernels.round_to_int8(values, first, step) };
+                unsafe {
+                    self.kernels.round_to_int8(unrounded, GroupsAt { first: to, group_step: step, row_step: 1 });
+                }
             }
             InputKind::Bf16(order) => {
-                for (at, values) in values.chunks(GROUP).enumerate() {
-                    // SAFETY: each group of a row is put once.
-                    let to = unsafe { self.bf16.slice((group + at * step) * self.lines, self.lines) };
-                    self.round(order, values, to);
+                for (row, values) in part.rows() {
+                    for (at, values) in values.chunks(GROUP).enumerate() {
+                        let group = group + row - first_row + at * step;
+                        // SAFETY: each group of a row is put once.
+                        let to = unsafe { self.bf16.slice(group * self.lines, self.lines) };
+                        self.round(order, values, to);
+                    }
                 }
             }
         }

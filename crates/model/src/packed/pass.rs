@@ -11,7 +11,7 @@ use crate::error::{ModelError, Result};
 use crate::kernels::claim::claim;
 use crate::kernels::{GROUP, Kernels};
 use crate::kv_cache::{Beside, LayerCache};
-use crate::linear::{Compute, Inputs, Linear, PANEL};
+use crate::linear::{Compute, Inputs, Linear, PANEL, Part};
 use crate::model_info::ModelInfo;
 use crate::pass::{Answer, Keys, Pass, Results, sized};
 use crate::placed::Placed;
@@ -255,14 +255,17 @@ impl PackedPass<'_> {
             let queries: Vec<&[f32]> =
                 (start..start + rows.len()).map(|row| unsafe { heads.queries(row, kv_head) }).collect();
             let task = Task { context: &contexts[segment], kv_head, first_row: rows.start, queries: &queries };
-            task.run(kernels, &shape, |row, head, values| {
-                // SAFETY: each head of each row is emitted once.
-                unsafe {
-                    if apart {
-                        out.slice((start + row) * width + head * dim, dim).copy_from_slice(values);
-                    } else {
-                        room.put(start + row, head * dim, values);
+            task.run(kernels, &shape, |means| {
+                let (first, width_here) = (kv_head * shape.group() * dim, shape.group() * dim);
+                if apart {
+                    for (row, means) in (start..).zip(means.chunks_exact(width_here)) {
+                        // SAFETY: each head of each row is emitted once.
+                        unsafe { out.slice(row * width + first, width_here) }.copy_from_slice(means);
                     }
+                } else {
+                    let stride = width_here;
+                    // SAFETY: as above.
+                    unsafe { room.put(Part { first_row: start, first, width: width_here, values: means, stride }) };
                 }
             });
         });
@@ -289,18 +292,15 @@ impl PackedPass<'_> {
                         halves.for_each(|half| kernels.add(&mut half[..width], &bias[first..][..width]));
                     }
                     gated(kernels, act, computed.sums, PANEL / 2);
-                    for (row, _, inner) in computed.rows() {
-                        // SAFETY: each output is emitted once, a panel's are whole groups.
-                        unsafe { room.put(row, first, &inner[..width]) };
-                    }
+                    // SAFETY: each output is emitted once, a panel's are whole groups.
+                    unsafe { room.put(Part { first, width, ..computed.as_inputs() }) };
                 });
             }
             Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|computed| {
-                for (row, first, inner) in computed.biased(kernels, up.bias.as_deref()).rows() {
-                    inner.iter_mut().for_each(|v| *v = act.apply(*v));
-                    // SAFETY: as above.
-                    unsafe { room.put(row, first, inner) };
-                }
+                let inner = computed.biased(kernels, up.bias.as_deref());
+                inner.sums.iter_mut().for_each(|v| *v = act.apply(*v));
+                // SAFETY: as above.
+                unsafe { room.put(inner.as_inputs()) };
             }),
         }
     }

@@ -10,9 +10,10 @@ use std::arch::x86_64::*;
 use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
+use super::super::rounding::{GROUPS_AT_ONCE, ToBytes};
 use super::super::simd::{LANES, Product, Simd, Weight};
 use super::super::tile::register_tile;
-use super::bytes::total;
+use super::bytes;
 
 /// Two 256-bit registers a vector.
 #[derive(Clone, Copy)]
@@ -203,21 +204,28 @@ impl Int8 for Avx2 {
             [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
         }
     }
-    #[inline(always)]
-    unsafe fn to_bytes([first, second]: [Self::V; 2]) -> ([i8; GROUP], i32) {
-        unsafe {
-            let first = _mm256_packs_epi32(_mm256_cvtps_epi32(first[0]), _mm256_cvtps_epi32(first[1]));
-            let second = _mm256_packs_epi32(_mm256_cvtps_epi32(second[0]), _mm256_cvtps_epi32(second[1]));
-            // Packing takes the halves of registers apart: fours of bytes from the low ones come first.
-            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order);
-            (std::mem::transmute::<__m256i, [i8; GROUP]>(bytes), total(bytes))
-        }
-    }
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
         unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
+    }
+}
+
+impl ToBytes for Avx2 {
+    #[inline(always)]
+    unsafe fn largest_of_each(values: [Self::V; GROUPS_AT_ONCE]) -> [f32; GROUPS_AT_ONCE] {
+        unsafe {
+            let [a, b, c, d] = values;
+            let [a, b] = [_mm256_max_ps(a[0], a[1]), _mm256_max_ps(b[0], b[1])];
+            let [c, d] = [_mm256_max_ps(c[0], c[1]), _mm256_max_ps(d[0], d[1])];
+            bytes::largest_of_each([a, b, c, d])
+        }
+    }
+    #[inline(always)]
+    unsafe fn to_bytes(
+        values: [[Self::V; 2]; GROUPS_AT_ONCE],
+    ) -> ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]) {
+        unsafe { bytes::of_quarters(values) }
     }
 }
 

@@ -9,9 +9,10 @@ use std::arch::x86_64::*;
 use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, Weights};
+use super::super::rounding::{GROUPS_AT_ONCE, ToBytes};
 use super::super::simd::{Product, Simd, Weight};
 use super::super::tile::register_tile;
-use super::bytes::total;
+use super::bytes;
 
 /// One 512-bit register a vector.
 #[derive(Clone, Copy)]
@@ -42,6 +43,10 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self::V {
         unsafe { _mm512_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, count: usize) -> Self::V {
+        unsafe { _mm512_maskz_loadu_ps((1 << count) - 1, from) }
     }
     #[inline(always)]
     unsafe fn store(to: *mut f32, v: Self::V) {
@@ -170,18 +175,30 @@ impl Int8 for Avx512 {
     unsafe fn load_f16(from: *const u16) -> Self::V {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
     }
-    #[inline(always)]
-    unsafe fn to_bytes(values: [Self::V; 2]) -> ([i8; GROUP], i32) {
-        unsafe {
-            let [low, high] = values.map(|half| _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(half)));
-            let bytes = _mm256_set_m128i(high, low);
-            (std::mem::transmute::<__m256i, [i8; GROUP]>(bytes), total(bytes))
-        }
-    }
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
         unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
+    }
+}
+
+impl ToBytes for Avx512 {
+    #[inline(always)]
+    unsafe fn largest_of_each(values: [Self::V; GROUPS_AT_ONCE]) -> [f32; GROUPS_AT_ONCE] {
+        unsafe {
+            let mut halved = [_mm256_setzero_ps(); GROUPS_AT_ONCE];
+            for (halved, v) in halved.iter_mut().zip(values) {
+                let upper = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(v)));
+                *halved = _mm256_max_ps(_mm512_castps512_ps256(v), upper);
+            }
+            bytes::largest_of_each(halved)
+        }
+    }
+    #[inline(always)]
+    unsafe fn to_bytes(
+        values: [[Self::V; 2]; GROUPS_AT_ONCE],
+    ) -> ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]) {
+        unsafe { bytes::of_halves(values) }
     }
 }
 
