@@ -3,6 +3,7 @@
 //! Plain loops and no closures: a closure is a function of its own, which would be compiled without the instruction
 //! set that its caller enables.
 
+use super::ahead;
 use super::simd::{LANES, Simd, exp, to_array};
 
 /// The vector of a chunk of at most [`LANES`] values, the rest being `pad`.
@@ -173,13 +174,15 @@ pub(crate) unsafe fn silu_mul<S: Simd>(rows: &mut [f32], width: usize) {
     }
 }
 
-/// The sum of `x`, from eight chains of additions: a read of memory as fast as it goes.
+/// The sum of `x`, from eight chains of additions: a read of memory as fast as it goes, which is asked for as products of
+/// so many rows ask for weights.
 #[inline(always)]
-pub(crate) unsafe fn read<S: Simd>(x: &[f32]) -> f32 {
+pub(crate) unsafe fn read<S: Simd>(x: &[f32], rows: usize) -> f32 {
     // SAFETY: lane arithmetic on whole chunks.
     unsafe {
         let mut sums = [S::splat(0.0); 8];
         for chunk in x.chunks_exact(8 * LANES) {
+            ahead::ask::<S>(chunk.as_ptr().cast(), size_of_val(chunk), rows);
             for (i, total) in sums.iter_mut().enumerate() {
                 *total = S::add(S::load(chunk.as_ptr().add(i * LANES)), *total);
             }

@@ -27,7 +27,7 @@ pub(crate) struct Kernels {
     pub(super) add: unsafe fn(&mut [f32], &[f32]),
     pub(super) rotate: unsafe fn(&mut [f32], &[f32], &[f32]),
     pub(super) silu_mul: unsafe fn(&mut [f32], usize),
-    pub(super) read: unsafe fn(&[f32]) -> f32,
+    pub(super) read: unsafe fn(&[f32], usize) -> f32,
     pub(super) multiply_adds: unsafe fn(usize) -> f32,
 }
 
@@ -156,9 +156,9 @@ impl Kernels {
     }
 
     /// See [`super::elementwise::read`].
-    pub(crate) fn read(&self, x: &[f32]) -> f32 {
+    pub(crate) fn read(&self, x: &[f32], rows: usize) -> f32 {
         // SAFETY: the set was detected.
-        unsafe { (self.read)(x) }
+        unsafe { (self.read)(x, rows) }
     }
 
     /// See [`super::elementwise::multiply_adds`].

@@ -3,7 +3,7 @@
 use super::bf16::{self, Bf16, Floats, Order};
 use super::blocks::{GROUP, TileProduct};
 use super::int8::{self, InputGroup, Int8, QUAD, Weights};
-use super::rounding::{GROUPS_AT_ONCE, ToBytes};
+use super::rounding::{ROUNDED_AT_ONCE, ToBytes};
 use super::simd::{LANES, Product, Simd, Weight};
 use super::tile::register_tile;
 
@@ -153,8 +153,8 @@ impl Int8 for Portable {
 impl ToBytes for Portable {
     #[inline(always)]
     unsafe fn to_bytes(
-        values: [[Self::V; 2]; GROUPS_AT_ONCE],
-    ) -> ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]) {
+        values: [[Self::V; 2]; ROUNDED_AT_ONCE],
+    ) -> ([[i8; GROUP]; ROUNDED_AT_ONCE], [i32; ROUNDED_AT_ONCE]) {
         // SAFETY: passed on to the caller.
         let rounded = values.map(|halves| halves.map(|half| unsafe { Self::round(half) }));
         let bytes = rounded.map(|halves| std::array::from_fn(|i| halves[i / LANES][i % LANES] as i8));

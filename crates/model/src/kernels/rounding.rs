@@ -1,27 +1,27 @@
 //! Inputs rounded to bytes.
 //!
 //! What becomes of a group waits, step by step, for what came before: its largest number for all numbers, its scale for that
-//! one. So [`GROUPS_AT_ONCE`] groups go through these steps side by side.
+//! one. So [`ROUNDED_AT_ONCE`] groups go through these steps side by side.
 
 use super::blocks::GROUP;
 use super::int8::{InputGroup, LARGEST, OFFSET};
 use super::simd::{LANES, Simd};
 
 /// Groups that are rounded side by side.
-pub(crate) const GROUPS_AT_ONCE: usize = 4;
+pub(crate) const ROUNDED_AT_ONCE: usize = 4;
 
 /// Groups to bytes, on top of the lanes of [`Simd`].
 pub(crate) trait ToBytes: Simd {
     /// The largest lane of each.
     #[inline(always)]
-    unsafe fn largest_of_each(values: [Self::V; GROUPS_AT_ONCE]) -> [f32; GROUPS_AT_ONCE] {
+    unsafe fn largest_of_each(values: [Self::V; ROUNDED_AT_ONCE]) -> [f32; ROUNDED_AT_ONCE] {
         // SAFETY: the caller vouches for the instruction set.
         values.map(|values| unsafe { Self::largest(values) })
     }
     /// Groups of numbers of -127..=127, each rounded to the nearest integer, ties to the even one; and the sums of groups.
     unsafe fn to_bytes(
-        values: [[Self::V; 2]; GROUPS_AT_ONCE],
-    ) -> ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]);
+        values: [[Self::V; 2]; ROUNDED_AT_ONCE],
+    ) -> ([[i8; GROUP]; ROUNDED_AT_ONCE], [i32; ROUNDED_AT_ONCE]);
 }
 
 /// Rows of numbers to be rounded.
@@ -109,10 +109,10 @@ impl Line {
     /// Rounds all of them.
     #[inline(always)]
     unsafe fn round<S: ToBytes>(&self) {
-        for first in (0..self.groups).step_by(GROUPS_AT_ONCE) {
+        for first in (0..self.groups).step_by(ROUNDED_AT_ONCE) {
             // SAFETY: the groups are there, and room for them.
             unsafe {
-                let mut values = [[S::splat(0.0); 2]; GROUPS_AT_ONCE];
+                let mut values = [[S::splat(0.0); 2]; ROUNDED_AT_ONCE];
                 for (at, values) in values.iter_mut().enumerate() {
                     *values = self.load::<S>(self.nth(first + at));
                 }
@@ -147,7 +147,7 @@ impl Line {
 pub(super) unsafe fn round<S: ToBytes>(rows: &Unrounded<'_>, to: &GroupsAt) {
     let (groups, whole) = (rows.groups(), rows.width / GROUP);
     // Whichever leaves fewer places of those that are rounded at once empty.
-    let along_rows = whole.div_ceil(GROUPS_AT_ONCE) * rows.rows < rows.rows.div_ceil(GROUPS_AT_ONCE) * whole;
+    let along_rows = whole.div_ceil(ROUNDED_AT_ONCE) * rows.rows < rows.rows.div_ceil(ROUNDED_AT_ONCE) * whole;
     let runs = if along_rows { whole } else { 0 };
     // SAFETY: the caller gives rows, room for their groups, and the instruction set.
     unsafe {
@@ -177,10 +177,10 @@ unsafe fn halves<S: ToBytes>(from: *const f32, numbers: usize) -> [S::V; 2] {
 
 /// A group of numbers too small to be divided by becomes zeros.
 #[inline(always)]
-unsafe fn round_groups<S: ToBytes>(values: [[S::V; 2]; GROUPS_AT_ONCE]) -> [InputGroup; GROUPS_AT_ONCE] {
+unsafe fn round_groups<S: ToBytes>(values: [[S::V; 2]; ROUNDED_AT_ONCE]) -> [InputGroup; ROUNDED_AT_ONCE] {
     // SAFETY: lane arithmetic.
     unsafe {
-        let mut sizes = [S::splat(0.0); GROUPS_AT_ONCE];
+        let mut sizes = [S::splat(0.0); ROUNDED_AT_ONCE];
         for (sizes, [first, second]) in sizes.iter_mut().zip(values) {
             *sizes = S::max(S::abs(first), S::abs(second));
         }
@@ -191,7 +191,7 @@ unsafe fn round_groups<S: ToBytes>(values: [[S::V; 2]; GROUPS_AT_ONCE]) -> [Inpu
             *scaled = [S::mul(scaled[0], factor), S::mul(scaled[1], factor)];
         }
         let (quants, totals) = S::to_bytes(scaled);
-        let mut groups = [InputGroup::ZERO; GROUPS_AT_ONCE];
+        let mut groups = [InputGroup::ZERO; ROUNDED_AT_ONCE];
         for (at, group) in groups.iter_mut().enumerate() {
             let scale = largest[at] / LARGEST;
             let (total, offset) = (scale * totals[at] as f32, -OFFSET * totals[at]);

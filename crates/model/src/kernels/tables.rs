@@ -110,9 +110,9 @@ macro_rules! kernels {
                 unsafe { elementwise::silu_mul::<$set>(rows, width) }
             }
             $(#[$features])?
-            unsafe fn read(x: &[f32]) -> f32 {
+            unsafe fn read(x: &[f32], rows: usize) -> f32 {
                 // SAFETY: the instruction set was detected.
-                unsafe { elementwise::read::<$set>(x) }
+                unsafe { elementwise::read::<$set>(x, rows) }
             }
             $(#[$features])?
             unsafe fn multiply_adds(rounds: usize) -> f32 {

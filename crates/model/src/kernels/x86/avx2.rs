@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
-use super::super::rounding::{GROUPS_AT_ONCE, ToBytes};
+use super::super::rounding::{ROUNDED_AT_ONCE, ToBytes};
 use super::super::simd::{LANES, Product, Simd, Weight};
 use super::super::tile::register_tile;
 use super::bytes;
@@ -213,7 +213,7 @@ impl Int8 for Avx2 {
 
 impl ToBytes for Avx2 {
     #[inline(always)]
-    unsafe fn largest_of_each(values: [Self::V; GROUPS_AT_ONCE]) -> [f32; GROUPS_AT_ONCE] {
+    unsafe fn largest_of_each(values: [Self::V; ROUNDED_AT_ONCE]) -> [f32; ROUNDED_AT_ONCE] {
         unsafe {
             let [a, b, c, d] = values;
             let [a, b] = [_mm256_max_ps(a[0], a[1]), _mm256_max_ps(b[0], b[1])];
@@ -223,8 +223,8 @@ impl ToBytes for Avx2 {
     }
     #[inline(always)]
     unsafe fn to_bytes(
-        values: [[Self::V; 2]; GROUPS_AT_ONCE],
-    ) -> ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]) {
+        values: [[Self::V; 2]; ROUNDED_AT_ONCE],
+    ) -> ([[i8; GROUP]; ROUNDED_AT_ONCE], [i32; ROUNDED_AT_ONCE]) {
         unsafe { bytes::of_quarters(values) }
     }
 }

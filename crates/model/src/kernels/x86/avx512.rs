@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, Weights};
-use super::super::rounding::{GROUPS_AT_ONCE, ToBytes};
+use super::super::rounding::{ROUNDED_AT_ONCE, ToBytes};
 use super::super::simd::{Product, Simd, Weight};
 use super::super::tile::register_tile;
 use super::bytes;
@@ -184,9 +184,9 @@ impl Int8 for Avx512 {
 
 impl ToBytes for Avx512 {
     #[inline(always)]
-    unsafe fn largest_of_each(values: [Self::V; GROUPS_AT_ONCE]) -> [f32; GROUPS_AT_ONCE] {
+    unsafe fn largest_of_each(values: [Self::V; ROUNDED_AT_ONCE]) -> [f32; ROUNDED_AT_ONCE] {
         unsafe {
-            let mut halved = [_mm256_setzero_ps(); GROUPS_AT_ONCE];
+            let mut halved = [_mm256_setzero_ps(); ROUNDED_AT_ONCE];
             for (halved, v) in halved.iter_mut().zip(values) {
                 let upper = _mm256_castpd_ps(_mm512_extractf64x4_pd::<1>(_mm512_castps_pd(v)));
                 *halved = _mm256_max_ps(_mm512_castps512_ps256(v), upper);
@@ -196,8 +196,8 @@ impl ToBytes for Avx512 {
     }
     #[inline(always)]
     unsafe fn to_bytes(
-        values: [[Self::V; 2]; GROUPS_AT_ONCE],
-    ) -> ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]) {
+        values: [[Self::V; 2]; ROUNDED_AT_ONCE],
+    ) -> ([[i8; GROUP]; ROUNDED_AT_ONCE], [i32; ROUNDED_AT_ONCE]) {
         unsafe { bytes::of_halves(values) }
     }
 }

@@ -5,17 +5,17 @@
 use std::arch::x86_64::*;
 
 use super::super::blocks::GROUP;
-use super::super::rounding::GROUPS_AT_ONCE;
+use super::super::rounding::ROUNDED_AT_ONCE;
 
 /// The bytes of groups, and the sums of each.
-type Bytes = ([[i8; GROUP]; GROUPS_AT_ONCE], [i32; GROUPS_AT_ONCE]);
+type Bytes = ([[i8; GROUP]; ROUNDED_AT_ONCE], [i32; ROUNDED_AT_ONCE]);
 
 /// The largest lane of each.
 ///
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-pub(super) unsafe fn largest_of_each([a, b, c, d]: [__m256; GROUPS_AT_ONCE]) -> [f32; GROUPS_AT_ONCE] {
+pub(super) unsafe fn largest_of_each([a, b, c, d]: [__m256; ROUNDED_AT_ONCE]) -> [f32; ROUNDED_AT_ONCE] {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         // Lanes of two side by side, then of all four: in the end there is one of each.
@@ -24,7 +24,7 @@ pub(super) unsafe fn largest_of_each([a, b, c, d]: [__m256; GROUPS_AT_ONCE]) -> 
         let (low, high) = (_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
         let eight = _mm256_max_ps(_mm256_castpd_ps(low), _mm256_castpd_ps(high));
         let four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
-        std::mem::transmute::<__m128, [f32; GROUPS_AT_ONCE]>(four)
+        std::mem::transmute::<__m128, [f32; ROUNDED_AT_ONCE]>(four)
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) unsafe fn largest_of_each([a, b, c, d]: [__m256; GROUPS_AT_ONCE]) -> 
 /// # Safety
 /// The processor has AVX-512 with instructions for bytes.
 #[inline(always)]
-pub(super) unsafe fn of_halves([a, b, c, d]: [[__m512; 2]; GROUPS_AT_ONCE]) -> Bytes {
+pub(super) unsafe fn of_halves([a, b, c, d]: [[__m512; 2]; ROUNDED_AT_ONCE]) -> Bytes {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         let (ab, cd) = (two_groups(a, b), two_groups(c, d));
@@ -61,7 +61,7 @@ unsafe fn two_groups(a: [__m512; 2], b: [__m512; 2]) -> __m512i {
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-pub(super) unsafe fn of_quarters(groups: [[[__m256; 2]; 2]; GROUPS_AT_ONCE]) -> Bytes {
+pub(super) unsafe fn of_quarters(groups: [[[__m256; 2]; 2]; ROUNDED_AT_ONCE]) -> Bytes {
     // SAFETY: the caller vouches for the instructions.
     unsafe {
         let [a, b, c, d] = groups;
@@ -84,7 +84,7 @@ unsafe fn one_group([low, high]: [[__m256; 2]; 2]) -> __m256i {
 
 /// The bytes, and the sums of each group.
 #[inline(always)]
-unsafe fn with_totals(groups: [__m256i; GROUPS_AT_ONCE]) -> Bytes {
+unsafe fn with_totals(groups: [__m256i; ROUNDED_AT_ONCE]) -> Bytes {
     // SAFETY: the caller vouches for AVX2.
     unsafe {
         // 128 more each, so that they are positive: sums of eight of those are one instruction.
@@ -99,10 +99,10 @@ unsafe fn with_totals(groups: [__m256i; GROUPS_AT_ONCE]) -> Bytes {
         let eight = _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
         let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
         let four = _mm_sub_epi32(four, _mm_set1_epi32(128 * GROUP as i32));
-        let mut bytes = [[0; GROUP]; GROUPS_AT_ONCE];
+        let mut bytes = [[0; GROUP]; ROUNDED_AT_ONCE];
         for (bytes, group) in bytes.iter_mut().zip(groups) {
             *bytes = std::mem::transmute::<__m256i, [i8; GROUP]>(group);
         }
-        (bytes, std::mem::transmute::<__m128i, [i32; GROUPS_AT_ONCE]>(four))
+        (bytes, std::mem::transmute::<__m128i, [i32; ROUNDED_AT_ONCE]>(four))
     }
 }
