@@ -87,7 +87,7 @@ impl ByteProducts<'_> {
         let positions = summed.group(groups.start).start..summed.group(groups.end - 1).end;
         // SAFETY: rows of one block, which nobody writes while a layer attends.
         let scales = unsafe { Bytes::value_scales(head, positions.start % BLOCK, positions.len()) };
-        let rounded = GroupsAt { first: self.buffers.weights.as_mut_ptr(), group_step: queries, row_step: 1 };
+        let rounded = GroupsAt { first: self.buffers.weights.as_mut_ptr(), step: queries };
         // SAFETY: there is a group for each of the queries, and these side by side.
         unsafe { self.kernels.round_to_int8(weights.of(&positions, scales), rounded) };
         let sum_stride = Self::sum_stride(summed.head_dim);
@@ -120,7 +120,7 @@ impl ByteProducts<'_> {
         self.buffers.weights.clear();
         self.buffers.weights.resize(queries * groups, InputGroup::ZERO);
         self.buffers.rounded.resize(queries, InputGroup::ZERO);
-        let to = GroupsAt { first: self.buffers.rounded.as_mut_ptr(), group_step: 0, row_step: 1 };
+        let to = GroupsAt { first: self.buffers.rounded.as_mut_ptr(), step: queries };
         // SAFETY: there is a group for each of the queries, and no more than one.
         unsafe { self.kernels.round_to_int8(weights.of(&positions, scales), to) };
         for (rounded, spread) in self.buffers.rounded.iter().zip(self.buffers.weights.chunks_exact_mut(groups)) {
@@ -161,7 +161,7 @@ impl Products for ByteProducts<'_> {
         let (rows, to) = (self.buffers.count, self.buffers.queries.as_mut_ptr());
         let unrounded = Unrounded { values: queries, stride: head_dim, rows, width: head_dim, factors: None };
         // SAFETY: there are as many groups for each query, `rows` apart.
-        unsafe { self.kernels.round_to_int8(unrounded, GroupsAt { first: to, group_step: rows, row_step: 1 }) };
+        unsafe { self.kernels.round_to_int8(unrounded, GroupsAt { first: to, step: rows }) };
     }
 
     unsafe fn score(&self, head: Head, filled: usize, scores: *mut f32, stride: usize) {

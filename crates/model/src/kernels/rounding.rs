@@ -38,15 +38,13 @@ pub(crate) struct Unrounded<'a> {
     pub(crate) factors: Option<&'a [f32]>,
 }
 
-/// Where the groups of rows go.
+/// Where the groups of rows go: the same group of all rows side by side.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupsAt {
     /// The first group of the first row.
     pub(crate) first: *mut InputGroup,
     /// Groups from one of a row to the next one of it.
-    pub(crate) group_step: usize,
-    /// Groups from one of a row to the same one of the next row.
-    pub(crate) row_step: usize,
+    pub(crate) step: usize,
 }
 
 impl Unrounded<'_> {
@@ -70,8 +68,8 @@ impl Unrounded<'_> {
             numbers: (self.width - group * GROUP).min(GROUP),
             factors: self.factors.map(|factors| factors.as_ptr().wrapping_add(group * GROUP)),
             factors_step: 0,
-            to: to.first.wrapping_add(group * to.group_step),
-            to_step: to.row_step,
+            to: to.first.wrapping_add(group * to.step),
+            to_step: 1,
             groups: self.rows,
         }
     }
@@ -84,8 +82,8 @@ impl Unrounded<'_> {
             numbers: GROUP,
             factors: self.factors.map(<[f32]>::as_ptr),
             factors_step: GROUP,
-            to: to.first.wrapping_add(row * to.row_step),
-            to_step: to.group_step,
+            to: to.first.wrapping_add(row),
+            to_step: to.step,
             groups,
         }
     }
@@ -234,7 +232,7 @@ mod tests {
         let mut found = vec![untouched; width.div_ceil(GROUP) * step];
         // SAFETY: there is room for all groups.
         unsafe {
-            let to = GroupsAt { first: found.as_mut_ptr(), group_step: step, row_step: 1 };
+            let to = GroupsAt { first: found.as_mut_ptr(), step };
             kernels.round_to_int8(unrounded, to);
         }
         for (group, found) in found.chunks(step).enumerate() {

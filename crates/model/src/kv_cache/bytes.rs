@@ -84,6 +84,15 @@ unsafe fn values<'a>(head: Head, row: usize, strip: usize) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(head.values.add(at), Q8_BYTES) }
 }
 
+/// Writes the values of a row for a strip of dimensions.
+fn put_values(block: &mut [u8], row: usize, quants: [i8; OUTPUTS]) {
+    block[..SCALES_BYTES].copy_from_slice(&ONES);
+    let (quads, _) = block[place_in_q8(0, row % GROUP / QUAD * QUAD)..].as_chunks_mut::<QUAD>();
+    for (quad, quant) in quads.iter_mut().zip(quants) {
+        quad[row % QUAD] = quant.cast_unsigned();
+    }
+}
+
 impl Layout for Bytes {
     fn key_bytes(&self, head_dim: usize) -> usize {
         BLOCK / OUTPUTS * Self::key_groups(head_dim) * Q8_BYTES
@@ -105,11 +114,7 @@ impl Layout for Bytes {
         for (strip, value) in value.chunks(OUTPUTS).enumerate() {
             // SAFETY: passed on to the caller.
             let block = unsafe { values(head, row, strip) };
-            block[..SCALES_BYTES].copy_from_slice(&ONES);
-            let (quads, _) = block[place_in_q8(0, row % GROUP / QUAD * QUAD)..].as_chunks_mut::<QUAD>();
-            for (quad, quant) in quads.iter_mut().zip(quants(&whole_group(value), scale)) {
-                quad[row % QUAD] = quant.cast_unsigned();
-            }
+            put_values(block, row, quants(&whole_group(value), scale));
         }
     }
 
@@ -122,12 +127,10 @@ impl Layout for Bytes {
                     let key = Q8Group::at(keys(from.head, i, group), i % OUTPUTS);
                     key.put(keys(to.head, j, group), j % OUTPUTS);
                 }
-                for d in 0..dim {
-                    let (strip, lane) = (d / OUTPUTS, d % OUTPUTS);
-                    let value = values(from.head, i, strip)[place_in_q8(lane, i % GROUP)];
-                    let block = values(to.head, j, strip);
-                    block[..SCALES_BYTES].copy_from_slice(&ONES);
-                    block[place_in_q8(lane, j % GROUP)] = value;
+                for strip in 0..Self::value_strips(dim) {
+                    let block = values(from.head, i, strip);
+                    let quants = std::array::from_fn(|lane| block[place_in_q8(lane, i % GROUP)].cast_signed());
+                    put_values(values(to.head, j, strip), j, quants);
                 }
                 *scales(to.head).add(j) = *scales(from.head).add(i);
             }

@@ -213,9 +213,7 @@ impl Room<'_> {
                 let to = self.bytes.at(group, (groups - 1) * step + rows);
                 let unrounded = Unrounded { values, stride: row_stride, rows, width, factors: None };
                 // SAFETY: there is room for these groups, and they are this call's.
-                unsafe {
-                    self.kernels.round_to_int8(unrounded, GroupsAt { first: to, group_step: step, row_step: 1 });
-                }
+                unsafe { self.kernels.round_to_int8(unrounded, GroupsAt { first: to, step }) };
             }
             InputKind::Bf16(order) => {
                 for (row, values) in part.rows() {

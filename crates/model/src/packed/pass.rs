@@ -218,12 +218,12 @@ impl PackedPass<'_> {
             placed.iter().map(|placed| layer.states.is_some().then(|| placed.beside())).collect();
         let contexts = rows.contexts(&beside);
         let (all, shape, kernels, team) = (self.rows(), layer.attention, self.kernels, &mut self.team);
-        let (dim, width) = (shape.head_dim, shape.heads * shape.head_dim);
+        let (dim, all_heads) = (shape.head_dim, shape.heads * shape.head_dim);
         let Buffers { qkv, attended, heads: unrounded, positions, .. } = &mut *self.buffers;
         let room = attended.make_room(kernels, &layer.output.weight, all, team.threads());
         // Heads that are no whole groups are rounded when all are there.
         let apart = !dim.is_multiple_of(GROUP);
-        sized(unrounded, if apart { all * width } else { 0 });
+        sized(unrounded, if apart { all * all_heads } else { 0 });
         let out = Disjoint::new(unrounded);
         let heads = HeadsOfLayer {
             kernels,
@@ -256,21 +256,21 @@ impl PackedPass<'_> {
                 (start..start + rows.len()).map(|row| unsafe { heads.queries(row, kv_head) }).collect();
             let task = Task { context: &contexts[segment], kv_head, first_row: rows.start, queries: &queries };
             task.run(kernels, &shape, |means| {
-                let (first, width_here) = (kv_head * shape.group() * dim, shape.group() * dim);
+                let width = shape.group() * dim;
+                let first = kv_head * width;
                 if apart {
-                    for (row, means) in (start..).zip(means.chunks_exact(width_here)) {
+                    for (row, means) in (start..).zip(means.chunks_exact(width)) {
                         // SAFETY: each head of each row is emitted once.
-                        unsafe { out.slice(row * width + first, width_here) }.copy_from_slice(means);
+                        unsafe { out.slice(row * all_heads + first, width) }.copy_from_slice(means);
                     }
                 } else {
-                    let stride = width_here;
                     // SAFETY: as above.
-                    unsafe { room.put(Part { first_row: start, first, width: width_here, values: means, stride }) };
+                    unsafe { room.put(Part { first_row: start, first, width, values: means, stride: width }) };
                 }
             });
         });
         if apart {
-            room.fill(team, |row, values| values.copy_from_slice(&unrounded[row * width..][..width]));
+            room.fill(team, |row, values| values.copy_from_slice(&unrounded[row * all_heads..][..all_heads]));
         }
     }
 
