@@ -1,8 +1,10 @@
 //! A model on the CPU: packed weights, run by kernels.
 
 mod heads;
+mod layer_pass;
 mod loading;
 mod pass;
+mod sharing;
 
 use crate::attention::AttentionShape;
 use crate::config::{Norm, NormKind};
@@ -10,7 +12,7 @@ use crate::kernels::Kernels;
 use crate::linear::Linear;
 use crate::raw_matrix::RawMatrix;
 
-pub(crate) use pass::PackedPass;
+pub(crate) use pass::{Alone, PackedPass};
 
 /// Packed weights.
 pub(crate) struct Packed {

@@ -1,5 +1,7 @@
 //! What a pass is told of a sequence: where its rows stand, and which positions each of them sees.
 
+use std::ops::Range;
+
 use crate::kv_cache::{Beside, BlockTable, KvCache, LayerCache, Run};
 
 /// Where the rows of one sequence stand, the same in all layers.
@@ -26,6 +28,16 @@ impl Placed {
         let paths: Vec<_> = slots.clone().map(|slot| cache.path(slot, shared)).collect();
         let end = slots.last().map_or(0, |slot| slot + 1);
         Self { first_row, shared, end, paths, blocks: cache.block_table(), stated: cache.whole() }
+    }
+
+    /// Those of the rows that are among some of the stream, counted from the first of these on. None if there are none.
+    pub(crate) fn among(&self, rows: &Range<usize>) -> Option<Self> {
+        let first = self.first_row.max(rows.start);
+        let end = (self.first_row + self.rows()).min(rows.end);
+        let paths = self.paths.get(first.checked_sub(self.first_row)?..end.checked_sub(self.first_row)?)?.to_vec();
+        let last = paths.last()?.last()?;
+        let end = last.slot + last.len;
+        Some(Self { first_row: first - rows.start, end, paths, blocks: self.blocks.clone(), ..*self })
     }
 
     pub(crate) fn rows(&self) -> usize {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::kernels::Kernels;
 use crate::linear::Inputs;
+use crate::packed::Alone;
 use crate::pass::Results;
 use crate::team::Team;
 
@@ -11,8 +12,12 @@ use crate::team::Team;
 pub struct Workspace {
     pub(crate) team: Team,
     pub(crate) kernels: &'static Kernels,
+    /// The residual stream (rows, hidden).
+    pub(crate) stream: Vec<f32>,
     pub(crate) buffers: Buffers,
     pub(crate) results: Results,
+    /// Of threads that have rows of their own.
+    pub(crate) alone: Vec<Alone>,
     /// Of the stages of a model that come before its last: nothing.
     pub(crate) of_stages: Vec<Results>,
     /// How long the last pass waited for others of the team.
@@ -31,8 +36,10 @@ impl Workspace {
         Self {
             team: team.clone(),
             kernels: Kernels::detect(),
+            stream: Vec::new(),
             buffers: Buffers::default(),
             results: Results::default(),
+            alone: Vec::new(),
             of_stages: Vec::new(),
             waited: Duration::ZERO,
         }
@@ -69,8 +76,6 @@ impl Workspace {
 /// What a pass works on, grown on demand and kept. Row after row, but for inputs of layers.
 #[derive(Default)]
 pub(crate) struct Buffers {
-    /// The residual stream (rows, hidden).
-    pub(crate) x: Vec<f32>,
     /// The stream, normalised: inputs of what reads it.
     pub(crate) normed: Inputs,
     /// Queries, keys and values (rows, (heads + 2 kv_heads) * head_dim).

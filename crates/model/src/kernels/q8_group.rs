@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::blocks::GROUP;
-use super::int8::{LARGEST, OUTPUTS, QUAD, SCALES_BYTES};
+use super::int8::{LARGEST, OUTPUTS, Q8_BYTES, QUAD, SCALES_BYTES};
 
 /// The weights of one output for a group of inputs: `quant * scale` each.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,16 +23,36 @@ impl Q8Group {
 
     /// Writes them as those of the output in `lane`.
     pub(crate) fn put(&self, block: &mut [u8], lane: usize) {
-        put_f16(block, lane, self.scale);
-        for (at, quad) in self.quants.as_chunks::<QUAD>().0.iter().enumerate() {
-            block[place_in_q8(lane, at * QUAD)..][..QUAD].copy_from_slice(&quad.map(i8::cast_unsigned));
+        assert!(block.len() >= Q8_BYTES && lane < OUTPUTS, "a lane of a block");
+        // SAFETY: the whole block is this call's.
+        unsafe { self.put_beside_others(block.as_mut_ptr(), lane) }
+    }
+
+    /// The same where others write other lanes meanwhile.
+    ///
+    /// # Safety
+    /// There is a block at `block`, it has this lane, and nobody else touches the lane.
+    pub(crate) unsafe fn put_beside_others(&self, block: *mut u8, lane: usize) {
+        // SAFETY: scale and quads of a lane lie inside the block, and are no other lane's.
+        unsafe {
+            block.add(lane * size_of::<f16>()).cast::<[u8; 2]>().write(self.scale.to_bits().to_ne_bytes());
+            for (at, quad) in self.quants.as_chunks::<QUAD>().0.iter().enumerate() {
+                block.add(place_in_q8(lane, at * QUAD)).cast::<[i8; QUAD]>().write(*quad);
+            }
         }
     }
 
     /// Those of the output in `lane`.
-    pub(crate) fn at(block: &[u8], lane: usize) -> Self {
-        let quants = std::array::from_fn(|input| block[place_in_q8(lane, input)].cast_signed());
-        Self { scale: f16::from_f32(f16_at(block, lane)), quants }
+    ///
+    /// # Safety
+    /// There is a block at `block`, it has this lane, and nobody writes the lane meanwhile.
+    pub(crate) unsafe fn at(block: *const u8, lane: usize) -> Self {
+        // SAFETY: scale and quants of a lane lie inside the block.
+        unsafe {
+            let scale = block.add(lane * size_of::<f16>()).cast::<[u8; 2]>().read();
+            let quants = std::array::from_fn(|input| (*block.add(place_in_q8(lane, input))).cast_signed());
+            Self { scale: f16::from_bits(u16::from_ne_bytes(scale)), quants }
+        }
     }
 
     /// The weight of the output in `lane` for an input.
@@ -107,7 +127,7 @@ mod tests {
             weights in proptest::collection::vec(-100.0_f32..100.0, 1..=GROUP), lane in 0..OUTPUTS
         ) {
             let rounded = Q8Group::round(&weights);
-            let mut block = vec![0xA5; super::super::Q8_BYTES];
+            let mut block = vec![0xA5; Q8_BYTES];
             rounded.put(&mut block, lane);
             let step = rounded.scale.to_f32();
             for (input, weight) in weights.iter().enumerate() {

@@ -65,31 +65,28 @@ fn scales(head: Head) -> *mut f32 {
 }
 
 /// The block of keys that holds those of a row for a group of dimensions.
-///
-/// # Safety
-/// The head's memory is valid, and nobody else touches these keys.
-unsafe fn keys<'a>(head: Head, row: usize, group: usize) -> &'a mut [u8] {
-    let at = (row / OUTPUTS * Bytes::key_groups(head.dim) + group) * Q8_BYTES;
-    // SAFETY: a block of the head's keys.
-    unsafe { std::slice::from_raw_parts_mut(head.keys.add(at), Q8_BYTES) }
+fn keys(head: Head, row: usize, group: usize) -> *mut u8 {
+    head.keys.wrapping_add((row / OUTPUTS * Bytes::key_groups(head.dim) + group) * Q8_BYTES)
 }
 
-/// The block of values that holds those of a row for a strip of dimensions.
-///
-/// # Safety
-/// The head's memory is valid, and nobody else touches these values.
-unsafe fn values<'a>(head: Head, row: usize, strip: usize) -> &'a mut [u8] {
-    let at = strip * Bytes::value_strip() + row / GROUP * Q8_BYTES;
-    // SAFETY: a block of the head's values.
-    unsafe { std::slice::from_raw_parts_mut(head.values.add(at), Q8_BYTES) }
+/// The block of values that holds those of some rows for a strip of dimensions.
+fn values(head: Head, row: usize, strip: usize) -> *mut u8 {
+    head.values.wrapping_add(strip * Bytes::value_strip() + row / GROUP * Q8_BYTES)
 }
 
-/// Writes the values of a row for a strip of dimensions.
-fn put_values(block: &mut [u8], row: usize, quants: [i8; OUTPUTS]) {
-    block[..SCALES_BYTES].copy_from_slice(&ONES);
-    let (quads, _) = block[place_in_q8(0, row % GROUP / QUAD * QUAD)..].as_chunks_mut::<QUAD>();
-    for (quad, quant) in quads.iter_mut().zip(quants) {
-        quad[row % QUAD] = quant.cast_unsigned();
+/// Where the value of a row for the first dimension of a strip lies.
+fn first_value(head: Head, row: usize, strip: usize) -> *mut u8 {
+    values(head, row, strip).wrapping_add(place_in_q8(0, row % GROUP))
+}
+
+/// Writes the values of a row from that of a strip's first dimension on.
+///
+/// # Safety
+/// They lie inside a block, and nobody else touches them.
+unsafe fn put_values(first: *mut u8, quants: [i8; OUTPUTS]) {
+    for (lane, quant) in quants.into_iter().enumerate() {
+        // SAFETY: values of neighbouring dimensions lie a quad apart.
+        unsafe { *first.add(lane * QUAD) = quant.cast_unsigned() };
     }
 }
 
@@ -102,19 +99,27 @@ impl Layout for Bytes {
         Self::value_strips(head_dim) * Self::value_strip() + BLOCK * size_of::<f32>()
     }
 
+    unsafe fn prepare(&self, head: Head) {
+        for strip in 0..Self::value_strips(head.dim) {
+            for first in (0..BLOCK).step_by(GROUP) {
+                // SAFETY: scales begin the block.
+                unsafe { values(head, first, strip).cast::<[u8; SCALES_BYTES]>().write(ONES) };
+            }
+        }
+    }
+
     unsafe fn store(&self, head: Head, row: usize, key: &[f32], value: &[f32]) {
         for (group, key) in key.chunks(GROUP).enumerate() {
-            // SAFETY: passed on to the caller.
-            Q8Group::round(key).put(unsafe { keys(head, row, group) }, row % OUTPUTS);
+            // SAFETY: the row's lane of a block of keys; the rest is the caller's promise.
+            unsafe { Q8Group::round(key).put_beside_others(keys(head, row, group), row % OUTPUTS) };
         }
         let of_groups = value.chunks(GROUP).map(|group| largest(&whole_group(group)));
         let scale = of_groups.fold(0.0, f32::max).min(f32::MAX) / LARGEST;
         // SAFETY: the scale of a row.
         unsafe { *scales(head).add(row) = scale };
         for (strip, value) in value.chunks(OUTPUTS).enumerate() {
-            // SAFETY: passed on to the caller.
-            let block = unsafe { values(head, row, strip) };
-            put_values(block, row, quants(&whole_group(value), scale));
+            // SAFETY: the row's bytes of a block of values; the rest is the caller's promise.
+            unsafe { put_values(first_value(head, row, strip), quants(&whole_group(value), scale)) };
         }
     }
 
@@ -125,12 +130,14 @@ impl Layout for Bytes {
             unsafe {
                 for group in 0..Self::key_groups(dim) {
                     let key = Q8Group::at(keys(from.head, i, group), i % OUTPUTS);
-                    key.put(keys(to.head, j, group), j % OUTPUTS);
+                    key.put_beside_others(keys(to.head, j, group), j % OUTPUTS);
                 }
                 for strip in 0..Self::value_strips(dim) {
-                    let block = values(from.head, i, strip);
-                    let quants = std::array::from_fn(|lane| block[place_in_q8(lane, i % GROUP)].cast_signed());
-                    put_values(values(to.head, j, strip), j, quants);
+                    let first = first_value(from.head, i, strip);
+                    put_values(
+                        first_value(to.head, j, strip),
+                        std::array::from_fn(|lane| (*first.add(lane * QUAD)).cast_signed()),
+                    );
                 }
                 *scales(to.head).add(j) = *scales(from.head).add(i);
             }
@@ -171,10 +178,12 @@ mod tests {
             let head = self.head();
             // SAFETY: as above.
             let (key, value) = unsafe {
-                let key = |d: usize| Q8Group::get(keys(head, row, d / GROUP), row % OUTPUTS, d % GROUP);
+                let key = |d: usize| {
+                    let Q8Group { scale, quants } = Q8Group::at(keys(head, row, d / GROUP), row % OUTPUTS);
+                    scale.to_f32() * f32::from(quants[d % GROUP])
+                };
                 let scale = *scales(head).add(row);
-                let byte =
-                    |d: usize| values(head, row, d / OUTPUTS)[place_in_q8(d % OUTPUTS, row % GROUP)].cast_signed();
+                let byte = |d: usize| (*first_value(head, row, d / OUTPUTS).add(d % OUTPUTS * QUAD)).cast_signed();
                 let value = |d: usize| -f32::from(byte(d)) * scale;
                 ((0..DIM).map(key).collect::<Vec<_>>(), (0..DIM).map(value).collect::<Vec<_>>())
             };

@@ -32,6 +32,22 @@ struct Block(Box<[UnsafeCell<Line>]>);
 // and nobody writes one that is shared.
 unsafe impl Sync for Block {}
 
+impl Block {
+    fn new(shape: &CacheShape) -> Self {
+        let lines = shape.block_bytes().div_ceil(LINE_BYTES);
+        let block = Self((0..lines).map(|_| UnsafeCell::new(Line([0; LINE_BYTES]))).collect());
+        for (layer, head) in shape.layers_and_heads() {
+            // SAFETY: the head's memory is this block's, which nobody else knows yet.
+            unsafe { shape.format.layout().prepare(shape.head(block.start(), layer, head)) };
+        }
+        block
+    }
+
+    fn start(&self) -> *mut u8 {
+        UnsafeCell::raw_get(self.0.as_ptr()).cast()
+    }
+}
+
 /// The memory of a pool's blocks.
 pub(super) struct Memory {
     shape: CacheShape,
@@ -61,9 +77,7 @@ impl Memory {
     /// The memory of a block on the host.
     fn block(&self, BlockId(block): BlockId) -> *mut u8 {
         let Store::Host(blocks) = &self.store else { return std::ptr::null_mut() };
-        let lines = self.shape.block_bytes().div_ceil(LINE_BYTES);
-        let make = || Block((0..lines).map(|_| UnsafeCell::new(Line([0; LINE_BYTES]))).collect());
-        UnsafeCell::raw_get(blocks[block].get_or_init(make).0.as_ptr()).cast()
+        blocks[block].get_or_init(|| Block::new(&self.shape)).start()
     }
 
     /// Copies the keys and values of `rows` positions side by side, in all layers, from and to a place in a block each.
@@ -79,7 +93,7 @@ impl Memory {
             return memory.copy(from, to, rows);
         }
         let (shape, source, target) = (self.shape, self.block(from.block), self.block(to.block));
-        for (layer, head) in (0..shape.layers).flat_map(|l| (0..shape.kv_heads).map(move |h| (l, h))) {
+        for (layer, head) in shape.layers_and_heads() {
             let from = Place { head: shape.head(source, layer, head), row: from.row };
             let to = Place { head: shape.head(target, layer, head), row: to.row };
             // SAFETY: rows of one block each; the rest is the caller's promise.
@@ -102,14 +116,14 @@ impl Memory {
     }
 }
 
-/// Raw access to one layer's keys and values, for tasks that run side by side: each head's memory is its own.
+/// Raw access to one layer's keys and values, for tasks that run side by side: each slot of a head has memory of its own.
 pub(crate) struct LayerCache {
     shape: CacheShape,
     layer: usize,
     blocks: Vec<*mut u8>,
 }
 
-// SAFETY: the tasks of one parallel region either write different heads or only read.
+// SAFETY: the tasks of one parallel region either write different slots and heads or only read.
 unsafe impl Sync for LayerCache {}
 
 impl LayerCache {
@@ -126,7 +140,7 @@ impl LayerCache {
     /// Stores a key and a value (head_dim each).
     ///
     /// # Safety
-    /// No other thread touches this head meanwhile, and the slot is one of the tail.
+    /// Nobody else touches the slot of this head meanwhile, and it is one of the tail.
     pub(crate) unsafe fn store(&self, head: usize, slot: usize, key: &[f32], value: &[f32]) {
         assert!(key.len() == self.shape.head_dim && value.len() == self.shape.head_dim, "one head's key and value");
         // SAFETY: a row of a block; the rest is the caller's promise.

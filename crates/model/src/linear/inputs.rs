@@ -95,6 +95,27 @@ impl Linear {
             Panels::Q8(_) | Panels::Q4(_) => InputKind::Bytes,
         }
     }
+
+    /// Bytes of a row of its inputs.
+    pub(crate) fn bytes_of_input(&self, kernels: &Kernels) -> usize {
+        let groups = self.inputs.div_ceil(GROUP);
+        match self.input_kind() {
+            InputKind::Floats => self.inputs * size_of::<f32>(),
+            InputKind::Bf16(order) => groups * kernels.bf16(order).lines * size_of::<Bf16Line>(),
+            InputKind::Bytes => groups * size_of::<InputGroup>(),
+        }
+    }
+
+    /// Fewest rows that one thread multiplies well: fewer wait for weights, to be read or to be made floats of, and take
+    /// nearly as long (docs/benchmarks.md, "Rows of a thread").
+    pub(crate) fn rows_worth_a_thread(&self, kernels: &Kernels) -> usize {
+        match self.input_kind() {
+            InputKind::Bytes => 4,
+            // Two of the processor's own tiles.
+            InputKind::Bf16(Bf16Order::Tiles) if kernels.arithmetic_of_16_bits() == Some(Arithmetic::Bf16) => 32,
+            InputKind::Floats | InputKind::Bf16(_) => 6,
+        }
+    }
 }
 
 impl Inputs {

@@ -35,7 +35,7 @@ impl HeadsOfLayer<'_> {
     /// scales the queries and stores key and value.
     ///
     /// # Safety
-    /// Nobody else touches these heads or what is cached of this one meanwhile.
+    /// Nobody else touches these heads, or what is cached of this one for these rows, meanwhile.
     pub(super) unsafe fn rotate_and_store(&self, cache: &LayerCache, placed: &Placed, kv_head: usize) {
         let shape = self.layer.attention;
         let (dim, group, keys_at) = (shape.head_dim, shape.group(), self.by.keys_at);

@@ -1,52 +1,22 @@
 //! A pass on the CPU, over packed weights.
 
-use std::ops::Range;
+use parking_lot::Mutex;
 
-use super::heads::{Heads, HeadsOfLayer};
-use super::{Biased, Layer, Mlp, NormLayer, Packed, Projection};
-use crate::activation::gated;
-use crate::attention::{Context, Task};
+use super::heads::Heads;
+use super::layer_pass::{LayerPass, RowsInLayer, Stored, copy};
+use super::sharing::shares_rows;
+use super::{Layer, Packed};
 use crate::disjoint::Disjoint;
 use crate::error::{ModelError, Result};
-use crate::kernels::claim::claim;
-use crate::kernels::{GROUP, Kernels};
-use crate::kv_cache::{Beside, LayerCache};
-use crate::linear::{Compute, Inputs, Linear, PANEL, Part};
+use crate::kernels::Kernels;
+use crate::kv_cache::LayerCache;
+use crate::linear::Compute;
 use crate::model_info::ModelInfo;
 use crate::pass::{Answer, Keys, Pass, Results, sized};
 use crate::placed::Placed;
+use crate::pool::Pool;
 use crate::team::Turn;
 use crate::workspace::{Buffers, Workspace};
-
-/// Rows in a layer: the layer's cache of each of their sequences, and where they stand.
-#[derive(Clone, Copy)]
-struct RowsInLayer<'a> {
-    caches: &'a [LayerCache],
-    placed: &'a [Placed],
-}
-
-impl<'a> RowsInLayer<'a> {
-    /// What the rows of each sequence see, and what stands beside it.
-    fn contexts(&self, beside: &'a [Option<Beside>]) -> Vec<Context<'a>> {
-        let sequences = self.placed.iter().zip(self.caches).zip(beside);
-        let context = |((placed, cache), beside): ((&'a Placed, &'a LayerCache), &'a Option<Beside>)| Context {
-            cache,
-            beside: beside.as_ref(),
-            shared: placed.shared,
-            slots: placed.end,
-            paths: &placed.paths,
-        };
-        sequences.map(context).collect()
-    }
-}
-
-/// A piece of attention that one thread computes.
-struct Piece {
-    segment: usize,
-    /// Among those of the segment.
-    rows: Range<usize>,
-    kv_head: usize,
-}
 
 /// A pass at work.
 pub(crate) struct PackedPass<'a> {
@@ -54,14 +24,36 @@ pub(crate) struct PackedPass<'a> {
     model: &'a Packed,
     team: Turn<'a>,
     kernels: &'static Kernels,
+    /// The residual stream (rows, hidden).
+    x: &'a mut Vec<f32>,
     buffers: &'a mut Buffers,
     results: &'a mut Results,
+    /// Where the rows stand that each thread takes through layers by itself; none if all threads share all rows.
+    apart: Vec<Vec<Placed>>,
+    alone: &'a mut Vec<Alone>,
+}
+
+/// What the sequences of some rows have cached in a layer.
+fn caches(placed: &[Placed], layer: usize) -> Vec<LayerCache> {
+    placed.iter().map(|placed| placed.layer(layer)).collect()
+}
+
+/// What a thread works with that has rows of its own.
+pub(crate) struct Alone {
+    pool: Pool,
+    buffers: Buffers,
+}
+
+impl Default for Alone {
+    fn default() -> Self {
+        Self { pool: Pool::new(1), buffers: Buffers::default() }
+    }
 }
 
 impl Pass for PackedPass<'_> {
     fn embed(&mut self, tokens: &[u32]) -> Result<()> {
         let hidden = self.info.config.hidden;
-        let x = &mut self.buffers.x;
+        let x = &mut *self.x;
         sized(x, tokens.len() * hidden);
         tokens.iter().try_for_each(|token| self.info.check_token(*token))?;
         tokens.iter().zip(x.chunks_exact_mut(hidden)).for_each(|(token, x)| self.model.embed(*token, x));
@@ -69,14 +61,14 @@ impl Pass for PackedPass<'_> {
     }
 
     fn load(&mut self, states: &[f32]) -> Result<()> {
-        self.buffers.x.clear();
-        self.buffers.x.extend_from_slice(states);
+        self.x.clear();
+        self.x.extend_from_slice(states);
         Ok(())
     }
 
     fn keep(&mut self, rows: &[usize]) -> Result<()> {
         let hidden = self.info.config.hidden;
-        let x = &mut self.buffers.x;
+        let x = &mut *self.x;
         for (to, &from) in rows.iter().enumerate() {
             x.copy_within(from * hidden..(from + 1) * hidden, to * hidden);
         }
@@ -91,25 +83,18 @@ impl Pass for PackedPass<'_> {
         let positions = &mut self.buffers.positions;
         positions.clear();
         positions.extend(placed.iter().flat_map(Placed::positions));
+        self.share_out(placed);
         Ok(())
     }
 
     fn layer(&mut self, index: usize, placed: &[Placed]) -> Result<()> {
         self.team.give_way();
         let layer = &self.model.layers[index];
-        let caches: Vec<LayerCache> = placed.iter().map(|placed| placed.layer(index)).collect();
-        self.project(&layer.input, Heads::All);
-        self.attend(layer, RowsInLayer { caches: &caches, placed });
-        if self.info.config.parallel_residual {
-            // The feed-forward reads the stream as it was before attention was added.
-            self.normalise(&layer.post_norm, layer.mlp.inner());
-            self.add(&layer.output, |b| (&b.attended, &mut b.x));
+        if self.apart.is_empty() {
+            self.layer_together(layer, RowsInLayer { caches: &caches(placed, index), placed });
         } else {
-            self.add(&layer.output, |b| (&b.attended, &mut b.x));
-            self.normalise(&layer.post_norm, layer.mlp.inner());
+            self.layer_apart(layer, index);
         }
-        self.inner(&layer.mlp);
-        self.add(layer.mlp.down(), |b| (&b.inner, &mut b.x));
         Ok(())
     }
 
@@ -119,23 +104,24 @@ impl Pass for PackedPass<'_> {
             (Keys::OfStates, Some(by)) => (by, self.info.cache_layers() - 1),
             _ => (&layer.input, index),
         };
-        let caches: Vec<LayerCache> = placed.iter().map(|placed| placed.layer(index)).collect();
-        self.project(by, Heads::KeysAndValues);
-        self.store(layer, by, RowsInLayer { caches: &caches, placed });
+        let mut all = self.all();
+        all.project(by, Heads::KeysAndValues);
+        all.store(layer, by, Heads::KeysAndValues, RowsInLayer { caches: &caches(placed, index), placed });
         Ok(())
     }
 
     fn tap(&mut self, tap: usize) -> Result<()> {
-        self.results.taps[tap].clone_from(&self.buffers.x);
+        self.results.taps[tap].clone_from(self.x);
         Ok(())
     }
 
     fn states(&mut self) -> Result<&[f32]> {
-        Ok(&self.buffers.x)
+        Ok(self.x)
     }
 
     fn answer(&mut self, answers: &[Answer]) -> Result<()> {
-        self.normalise(&self.model.final_norm, &self.model.head.weight);
+        let model = self.model;
+        self.all().normalise(&model.final_norm, &model.head.weight);
         self.head(answers);
         Ok(())
     }
@@ -152,170 +138,69 @@ impl Pass for PackedPass<'_> {
 impl PackedPass<'_> {
     /// A pass of `decoder` in the buffers of `work`, as soon as its team is free.
     pub(crate) fn new<'a>(info: &'a ModelInfo, model: &'a Packed, work: &'a mut Workspace) -> PackedPass<'a> {
-        let Workspace { team, kernels, buffers, results, waited, .. } = work;
-        PackedPass { info, model, team: team.turn(waited), kernels, buffers, results }
+        let Workspace { team, kernels, stream, buffers, results, waited, alone, .. } = work;
+        let team = team.turn(waited);
+        PackedPass { info, model, team, kernels, x: stream, buffers, results, apart: Vec::new(), alone }
+    }
+
+    /// All rows, which all threads share.
+    fn all(&mut self) -> LayerPass<'_> {
+        let Self { info, kernels, team, x, buffers, .. } = self;
+        LayerPass { info, kernels, pool: team, x, buffers }
+    }
+
+    /// Gives each thread rows of its own where that pays.
+    fn share_out(&mut self, placed: &[Placed]) {
+        let (rows, threads) = (self.rows(), self.team.threads());
+        self.apart.clear();
+        if !self.model.layers.first().is_some_and(|layer| shares_rows(layer, self.kernels, rows, threads)) {
+            return;
+        }
+        let of_thread = |thread| thread * rows / threads..(thread + 1) * rows / threads;
+        let part = |rows| placed.iter().filter_map(|placed| placed.among(&rows)).collect();
+        self.apart.extend((0..threads).map(of_thread).map(part));
+        self.alone.resize_with(threads, Alone::default);
+        for (Alone { buffers, .. }, placed) in self.alone.iter_mut().zip(&self.apart) {
+            buffers.positions.clear();
+            buffers.positions.extend(placed.iter().flat_map(Placed::positions));
+        }
+    }
+
+    /// A layer whose outputs all threads share.
+    fn layer_together(&mut self, layer: &Layer, rows: RowsInLayer<'_>) {
+        let mut all = self.all();
+        all.project(&layer.input, Heads::All);
+        all.attend(layer, rows, Stored::Not);
+        all.add_and_feed_forward(layer);
+    }
+
+    /// A layer through which each thread takes rows of its own. All keys and values are stored before any row attends.
+    fn layer_apart(&mut self, layer: &Layer, index: usize) {
+        let Self { info, kernels, team, x, apart, alone, .. } = self;
+        let caches: Vec<_> = apart.iter().map(|placed| caches(placed, index)).collect();
+        let (mut rest, mut own) = (&mut x[..], Vec::with_capacity(apart.len()));
+        for (placed, Alone { pool, buffers }) in apart.iter().zip(alone.iter_mut()) {
+            let rows: usize = placed.iter().map(Placed::rows).sum();
+            let (x, behind) = rest.split_at_mut(rows * info.config.hidden);
+            own.push(Mutex::new(LayerPass { info, kernels, pool, x, buffers }));
+            rest = behind;
+        }
+        let rows = |i: usize| RowsInLayer { caches: &caches[i], placed: &apart[i] };
+        team.run(own.len(), &|i| {
+            let mut own = own[i].lock();
+            own.project(&layer.input, Heads::All);
+            own.store(layer, &layer.input, Heads::All, rows(i));
+        });
+        team.run(own.len(), &|i| {
+            let mut own = own[i].lock();
+            own.attend(layer, rows(i), Stored::All);
+            own.add_and_feed_forward(layer);
+        });
     }
 
     /// Rows of the residual stream.
     fn rows(&self) -> usize {
-        self.buffers.x.len() / self.info.config.hidden
-    }
-
-    /// The stream, normalised, as inputs of `reader`.
-    fn normalise(&mut self, norm: &NormLayer, reader: &Linear) {
-        let (rows, hidden, kernels) = (self.rows(), self.info.config.hidden, self.kernels);
-        let Buffers { x, normed, .. } = &mut *self.buffers;
-        let x = &x[..];
-        let threads = self.team.threads();
-        normed.make_room(kernels, reader, rows, threads).fill(&mut self.team, |row, normed| {
-            let x = &x[row * hidden..][..hidden];
-            claim(x);
-            norm.apply(kernels, x, normed);
-        });
-    }
-
-    /// The norm and the projections of all rows.
-    fn project(&mut self, by: &Projection, heads: Heads) {
-        self.normalise(&by.norm, &by.map);
-        let (rows, width, kernels) = (self.rows(), by.map.outputs(), self.kernels);
-        let Buffers { normed, qkv, .. } = &mut *self.buffers;
-        sized(qkv, rows * width);
-        let out = Disjoint::new(qkv);
-        let from = if heads == Heads::All { 0 } else { by.keys_at };
-        let compute = Compute { pool: &mut self.team, kernels };
-        by.map.forward_from(from, compute, normed, &|computed| {
-            for (row, first, values) in computed.biased(kernels, by.bias.as_deref()).rows() {
-                // SAFETY: each output is emitted once.
-                copy(unsafe { out.slice(row * width + first, values.len()) }, values);
-            }
-        });
-    }
-
-    /// Stores keys and values.
-    fn store(&mut self, layer: &Layer, by: &Projection, rows: RowsInLayer<'_>) {
-        let Buffers { qkv, positions, .. } = &mut *self.buffers;
-        let heads = HeadsOfLayer {
-            kernels: self.kernels,
-            rotations: &self.info.rotations,
-            positions,
-            layer,
-            by,
-            which: Heads::KeysAndValues,
-            qkv: Disjoint::new(qkv),
-        };
-        let kv_heads = layer.attention.kv_heads;
-        self.team.run(rows.placed.len() * kv_heads, &|task| {
-            let (segment, kv_head) = (task / kv_heads, task % kv_heads);
-            // SAFETY: each task has a head of its own.
-            unsafe { heads.rotate_and_store(&rows.caches[segment], &rows.placed[segment], kv_head) };
-        });
-    }
-
-    /// Rotates queries and keys, stores keys and values, and attends.
-    fn attend(&mut self, layer: &Layer, rows: RowsInLayer<'_>) {
-        let RowsInLayer { caches, placed } = rows;
-        let beside: Vec<Option<Beside>> =
-            placed.iter().map(|placed| layer.states.is_some().then(|| placed.beside())).collect();
-        let contexts = rows.contexts(&beside);
-        let (all, shape, kernels, team) = (self.rows(), layer.attention, self.kernels, &mut self.team);
-        let (dim, all_heads) = (shape.head_dim, shape.heads * shape.head_dim);
-        let Buffers { qkv, attended, heads: unrounded, positions, .. } = &mut *self.buffers;
-        let room = attended.make_room(kernels, &layer.output.weight, all, team.threads());
-        // Heads that are no whole groups are rounded when all are there.
-        let apart = !dim.is_multiple_of(GROUP);
-        sized(unrounded, if apart { all * all_heads } else { 0 });
-        let out = Disjoint::new(unrounded);
-        let heads = HeadsOfLayer {
-            kernels,
-            rotations: &self.info.rotations,
-            positions,
-            layer,
-            by: &layer.input,
-            which: Heads::All,
-            qkv: Disjoint::new(qkv),
-        };
-        let rows_per_task = caches.first().map_or(1, |cache| shape.rows_per_task(cache.format()));
-        // Where one task attends for all rows of a sequence, it stores their keys and values first; where several do, that
-        // has to be done before.
-        let few = |segment: usize| placed[segment].rows() <= rows_per_task;
-        let many: Vec<usize> = (0..placed.len()).filter(|&segment| !few(segment)).collect();
-        let store = |segment: usize, kv_head| {
-            // SAFETY: each head of a sequence is one task's.
-            unsafe { heads.rotate_and_store(&caches[segment], &placed[segment], kv_head) };
-        };
-        team.run(many.len() * shape.kv_heads, &|task| store(many[task / shape.kv_heads], task % shape.kv_heads));
-        let pieces = pieces(placed, shape.kv_heads, rows_per_task);
-        team.run(pieces.len(), &|i| {
-            let Piece { segment, ref rows, kv_head } = pieces[i];
-            if few(segment) {
-                store(segment, kv_head);
-            }
-            let start = placed[segment].first_row + rows.start;
-            // SAFETY: whoever rotates these queries has done so.
-            let queries: Vec<&[f32]> =
-                (start..start + rows.len()).map(|row| unsafe { heads.queries(row, kv_head) }).collect();
-            let task = Task { context: &contexts[segment], kv_head, first_row: rows.start, queries: &queries };
-            task.run(kernels, &shape, |means| {
-                let width = shape.group() * dim;
-                let first = kv_head * width;
-                if apart {
-                    for (row, means) in (start..).zip(means.chunks_exact(width)) {
-                        // SAFETY: each head of each row is emitted once.
-                        unsafe { out.slice(row * all_heads + first, width) }.copy_from_slice(means);
-                    }
-                } else {
-                    // SAFETY: as above.
-                    unsafe { room.put(Part { first_row: start, first, width, values: means, stride: width }) };
-                }
-            });
-        });
-        if apart {
-            room.fill(team, |row, values| values.copy_from_slice(&unrounded[row * all_heads..][..all_heads]));
-        }
-    }
-
-    /// The inner activations of the feed-forward part.
-    fn inner(&mut self, mlp: &Mlp) {
-        let (rows, ffn, act, kernels) =
-            (self.rows(), mlp.down().weight.inputs(), self.info.config.activation, self.kernels);
-        let Buffers { normed, inner, .. } = &mut *self.buffers;
-        let room = inner.make_room(kernels, &mlp.down().weight, rows, self.team.threads());
-        let compute = Compute { pool: &mut self.team, kernels };
-        match mlp {
-            Mlp::Gated { gate_up, gate_bias, up_bias, .. } => {
-                gate_up.forward(compute, normed, &|computed| {
-                    let first = computed.first / 2;
-                    let width = (PANEL / 2).min(ffn - first);
-                    for (gate_or_up, bias) in [gate_bias, up_bias].into_iter().enumerate() {
-                        let Some(bias) = bias else { continue };
-                        let halves = computed.sums.chunks_exact_mut(PANEL / 2).skip(gate_or_up).step_by(2);
-                        halves.for_each(|half| kernels.add(&mut half[..width], &bias[first..][..width]));
-                    }
-                    gated(kernels, act, computed.sums, PANEL / 2);
-                    // SAFETY: each output is emitted once, a panel's are whole groups.
-                    unsafe { room.put(Part { first, width, ..computed.as_inputs() }) };
-                });
-            }
-            Mlp::Plain { up, .. } => up.weight.forward(compute, normed, &|computed| {
-                let inner = computed.biased(kernels, up.bias.as_deref());
-                inner.sums.iter_mut().for_each(|v| *v = act.apply(*v));
-                // SAFETY: as above.
-                unsafe { room.put(inner.as_inputs()) };
-            }),
-        }
-    }
-
-    /// Adds a linear layer's result to the residual stream.
-    fn add(&mut self, linear: &Biased, pick: impl Fn(&mut Buffers) -> (&Inputs, &mut Vec<f32>)) {
-        let (width, kernels) = (linear.weight.outputs(), self.kernels);
-        let (input, stream) = pick(self.buffers);
-        let out = Disjoint::new(stream);
-        linear.weight.forward(Compute { pool: &mut self.team, kernels }, input, &|computed| {
-            for (row, first, values) in computed.biased(kernels, linear.bias.as_deref()).rows() {
-                // SAFETY: each output is emitted once.
-                kernels.add(unsafe { out.slice(row * width + first, values.len()) }, values);
-            }
-        });
+        self.x.len() / self.info.config.hidden
     }
 
     /// The head over the normalised rows: `answers[i]` is what is wanted of the `i`-th. All logits are told, as they are in
@@ -333,29 +218,5 @@ impl PackedPass<'_> {
                 copy(unsafe { out.slice(answers[row].place * vocab + first, values.len()) }, values);
             }
         });
-    }
-}
-
-/// The work of attention, so cut that a piece keeps a thread busy. Pieces of a segment are about equally long: few queries
-/// leave the product kernel waiting. Those of a head lie side by side: most are done by one thread, which has just stored
-/// its keys and values.
-fn pieces(placed: &[Placed], kv_heads: usize, rows_per_task: usize) -> Vec<Piece> {
-    let of_segment = |(segment, placed): (usize, &Placed)| {
-        let rows = placed.rows();
-        let count = rows.div_ceil(rows_per_task);
-        let of_head = move |kv_head| {
-            (0..count).map(move |i| Piece { segment, rows: i * rows / count..(i + 1) * rows / count, kv_head })
-        };
-        (0..kv_heads).flat_map(of_head)
-    };
-    placed.iter().enumerate().flat_map(of_segment).collect()
-}
-
-/// `out = values`.
-fn copy(out: &mut [f32], values: &[f32]) {
-    // Nearly all rows are those of whole panels, whose copies of known length are a few instructions.
-    match (<&mut [f32; PANEL]>::try_from(&mut *out), <&[f32; PANEL]>::try_from(values)) {
-        (Ok(out), Ok(values)) => *out = *values,
-        _ => out.copy_from_slice(values),
     }
 }
