@@ -1,8 +1,10 @@
-//! Memory for weights: large mappings on huge pages, cut into slabs.
+//! Memory for weights, keys and values: large mappings on huge pages, cut into slabs.
 //!
-//! A decode step walks all weights. On small pages the processor's prefetcher stops at every 4 KiB and addresses have
+//! A decode step walks all weights, and all keys and values of a text. On small pages the processor's prefetcher stops at every 4 KiB and addresses have
 //! to be translated thousands of times; matrices of their own would each be too small for huge pages.
 
+use std::alloc::{Layout, handle_alloc_error};
+use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -67,17 +69,40 @@ impl Arena {
 
     /// A new mapping with room for `bytes` from a huge page's border on.
     fn map(&mut self, bytes: usize) -> Result<Arc<MmapMut>> {
-        let len = bytes.max(MAPPING_BYTES) + HUGE_PAGE;
-        let mapping = MmapOptions::new().len(len).no_reserve_swap().map_anon().map_err(ModelError::Memory)?;
-        #[cfg(target_os = "linux")]
-        // Advice only: small pages work as well.
-        let _ = mapping.advise(memmap2::Advice::HugePage);
+        let mapping = map(bytes.max(MAPPING_BYTES)).map_err(ModelError::Memory)?;
         self.used = mapping.as_ptr().align_offset(HUGE_PAGE);
         Ok(Arc::new(mapping))
     }
 }
 
+/// A mapping with room for `bytes` from a huge page's border on.
+fn map(bytes: usize) -> io::Result<MmapMut> {
+    let mapping = MmapOptions::new().len(bytes + HUGE_PAGE).no_reserve_swap().map_anon()?;
+    #[cfg(target_os = "linux")]
+    // Advice only: small pages work as well.
+    let _ = mapping.advise(memmap2::Advice::HugePage);
+    Ok(mapping)
+}
+
+impl<T: Number> Slab<T> {
+    /// `len` zeros in a mapping of their own, on huge pages if they fill one. Where the system has no memory left the
+    /// process ends, as it does for whatever else is collected.
+    pub(crate) fn alone(len: usize) -> Self {
+        let bytes = len * size_of::<T>();
+        let mapped = if bytes < HUGE_PAGE { MmapOptions::new().len(bytes.max(1)).map_anon() } else { map(bytes) };
+        let mapping = mapped.unwrap_or_else(|_| handle_alloc_error(Layout::new::<T>()));
+        let at = if bytes < HUGE_PAGE { 0 } else { mapping.as_ptr().align_offset(HUGE_PAGE) };
+        let start = mapping.as_ptr().wrapping_add(at).cast_mut().cast();
+        Self { mapping: Arc::new(mapping), start, len, kind: PhantomData }
+    }
+}
+
 impl<T> Slab<T> {
+    /// Where it begins.
+    pub(crate) fn start(&self) -> *mut T {
+        self.start
+    }
+
     pub(crate) fn as_slice(&self) -> &[T] {
         debug_assert!(!self.mapping.is_empty());
         // SAFETY: the slab lies inside its mapping, aligned, and holds numbers.

@@ -79,14 +79,19 @@ fn first_value(head: Head, row: usize, strip: usize) -> *mut u8 {
     values(head, row, strip).wrapping_add(place_in_q8(0, row % GROUP))
 }
 
-/// Writes the values of a row from that of a strip's first dimension on.
+/// Writes the values of a row for a strip of dimensions, and the scales of its block if it is the first of that: no block
+/// is multiplied without it.
 ///
 /// # Safety
-/// They lie inside a block, and nobody else touches them.
-unsafe fn put_values(first: *mut u8, quants: [i8; OUTPUTS]) {
-    for (lane, quant) in quants.into_iter().enumerate() {
-        // SAFETY: values of neighbouring dimensions lie a quad apart.
-        unsafe { *first.add(lane * QUAD) = quant.cast_unsigned() };
+/// The head's memory is valid, and nobody else touches the row.
+unsafe fn put_values(head: Head, row: usize, strip: usize, quants: [i8; OUTPUTS]) {
+    // SAFETY: scales begin the block, and values of neighbouring dimensions lie a quad apart.
+    unsafe {
+        if row.is_multiple_of(GROUP) {
+            values(head, row, strip).cast::<[u8; SCALES_BYTES]>().write(ONES);
+        }
+        let first = first_value(head, row, strip);
+        quants.into_iter().enumerate().for_each(|(lane, quant)| *first.add(lane * QUAD) = quant.cast_unsigned());
     }
 }
 
@@ -97,15 +102,6 @@ impl Layout for Bytes {
 
     fn value_bytes(&self, head_dim: usize) -> usize {
         Self::value_strips(head_dim) * Self::value_strip() + BLOCK * size_of::<f32>()
-    }
-
-    unsafe fn prepare(&self, head: Head) {
-        for strip in 0..Self::value_strips(head.dim) {
-            for first in (0..BLOCK).step_by(GROUP) {
-                // SAFETY: scales begin the block.
-                unsafe { values(head, first, strip).cast::<[u8; SCALES_BYTES]>().write(ONES) };
-            }
-        }
     }
 
     unsafe fn store(&self, head: Head, row: usize, key: &[f32], value: &[f32]) {
@@ -119,7 +115,7 @@ impl Layout for Bytes {
         unsafe { *scales(head).add(row) = scale };
         for (strip, value) in value.chunks(OUTPUTS).enumerate() {
             // SAFETY: the row's bytes of a block of values; the rest is the caller's promise.
-            unsafe { put_values(first_value(head, row, strip), quants(&whole_group(value), scale)) };
+            unsafe { put_values(head, row, strip, quants(&whole_group(value), scale)) };
         }
     }
 
@@ -134,10 +130,8 @@ impl Layout for Bytes {
                 }
                 for strip in 0..Self::value_strips(dim) {
                     let first = first_value(from.head, i, strip);
-                    put_values(
-                        first_value(to.head, j, strip),
-                        std::array::from_fn(|lane| (*first.add(lane * QUAD)).cast_signed()),
-                    );
+                    let quants = std::array::from_fn(|lane| (*first.add(lane * QUAD)).cast_signed());
+                    put_values(to.head, j, strip, quants);
                 }
                 *scales(to.head).add(j) = *scales(from.head).add(i);
             }

@@ -31,12 +31,6 @@ impl CacheShape {
         self.context.div_ceil(BLOCK)
     }
 
-    /// Each layer and key/value head.
-    pub(super) fn layers_and_heads(&self) -> impl Iterator<Item = (usize, usize)> {
-        let kv_heads = self.kv_heads;
-        (0..self.layers).flat_map(move |layer| (0..kv_heads).map(move |head| (layer, head)))
-    }
-
     /// The keys and values of a layer's head in the block at `block`.
     pub(super) fn head(&self, block: *mut u8, layer: usize, head: usize) -> Head {
         let offset = (layer * self.kv_heads + head) * self.head_bytes();

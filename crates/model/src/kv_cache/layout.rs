@@ -23,12 +23,6 @@ pub(super) trait Layout {
     /// Bytes of a block's values.
     fn value_bytes(&self, head_dim: usize) -> usize;
 
-    /// Writes what lies in a block of zeros whatever is stored there.
-    ///
-    /// # Safety
-    /// The head's memory is valid, and nobody else touches it.
-    unsafe fn prepare(&self, _head: Head) {}
-
     /// Stores a key and a value, as many elements each as the head has dimensions, in a row of the block.
     ///
     /// # Safety

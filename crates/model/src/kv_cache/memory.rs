@@ -1,6 +1,5 @@
 //! The memory of blocks, and where keys and values lie in them.
 
-use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
 use super::block::{BLOCK, BlockId, BlockRow};
@@ -10,6 +9,7 @@ use super::device_place::DevicePlace;
 use super::fault::PoolFault;
 use super::format::KvFormat;
 use super::layout::{Head, Place};
+use crate::arena::Slab;
 
 /// Where keys and values are kept.
 pub(crate) enum KvPlace {
@@ -19,32 +19,36 @@ pub(crate) enum KvPlace {
     Devices(DevicePlace),
 }
 
-/// What memory comes in: a line of the processor's caches.
-#[repr(C, align(64))]
-struct Line([u8; LINE_BYTES]);
+/// Blocks begin at multiples of this: of a line of the processor's caches.
+const ALIGNMENT: usize = 64;
 
-const LINE_BYTES: usize = 64;
+/// Most bytes of a chunk, unless one block has more. They are taken page by page.
+const CHUNK_BYTES: usize = 64 << 20;
 
-/// Keys and values of [`BLOCK`] positions.
-struct Block(Box<[UnsafeCell<Line>]>);
+/// Memory of the machine for blocks, side by side on huge pages.
+struct Chunks {
+    /// A chunk is made when one of its blocks is first used, and kept for whoever has that next.
+    chunks: Box<[OnceLock<Slab<u8>>]>,
+    /// Blocks of a chunk.
+    blocks: usize,
+    /// Bytes from a block to the next one.
+    stride: usize,
+}
 
-// SAFETY: it is touched through raw pointers alone, and the ledger says by whom: who writes a block is its only holder,
-// and nobody writes one that is shared.
-unsafe impl Sync for Block {}
-
-impl Block {
-    fn new(shape: &CacheShape) -> Self {
-        let lines = shape.block_bytes().div_ceil(LINE_BYTES);
-        let block = Self((0..lines).map(|_| UnsafeCell::new(Line([0; LINE_BYTES]))).collect());
-        for (layer, head) in shape.layers_and_heads() {
-            // SAFETY: the head's memory is this block's, which nobody else knows yet.
-            unsafe { shape.format.layout().prepare(shape.head(block.start(), layer, head)) };
-        }
-        block
+impl Chunks {
+    /// For so many blocks of so many bytes.
+    fn new(blocks: usize, bytes: usize) -> Self {
+        let stride = bytes.next_multiple_of(ALIGNMENT);
+        let of_chunk = (CHUNK_BYTES / stride).clamp(1, blocks.max(1));
+        let chunks = (0..blocks.div_ceil(of_chunk)).map(|_| OnceLock::new()).collect();
+        Self { chunks, blocks: of_chunk, stride }
     }
 
-    fn start(&self) -> *mut u8 {
-        UnsafeCell::raw_get(self.0.as_ptr()).cast()
+    /// Where a block begins. It is touched through raw pointers alone, and the ledger says by whom: who writes a block is
+    /// its only holder, and nobody writes one that is shared.
+    fn block(&self, block: usize) -> *mut u8 {
+        let chunk = self.chunks[block / self.blocks].get_or_init(|| Slab::alone(self.blocks * self.stride));
+        chunk.start().wrapping_add(block % self.blocks * self.stride)
     }
 }
 
@@ -55,8 +59,8 @@ pub(super) struct Memory {
 }
 
 enum Store {
-    /// A block gets some when it is first used and keeps it for whoever has it next.
-    Host(Box<[OnceLock<Block>]>),
+    /// It is there from the first use of a block on.
+    Host(Chunks),
     /// All of it is there from the first use on.
     Devices(DeviceMemory),
 }
@@ -64,7 +68,7 @@ enum Store {
 impl Memory {
     pub(super) fn new(shape: CacheShape, place: &KvPlace, blocks: usize) -> Self {
         let store = match place {
-            KvPlace::Host => Store::Host((0..blocks).map(|_| OnceLock::new()).collect()),
+            KvPlace::Host => Store::Host(Chunks::new(blocks, shape.block_bytes())),
             KvPlace::Devices(place) => Store::Devices(DeviceMemory::new(shape, place, blocks)),
         };
         Self { shape, store }
@@ -76,8 +80,10 @@ impl Memory {
 
     /// The memory of a block on the host.
     fn block(&self, BlockId(block): BlockId) -> *mut u8 {
-        let Store::Host(blocks) = &self.store else { return std::ptr::null_mut() };
-        blocks[block].get_or_init(|| Block::new(&self.shape)).start()
+        match &self.store {
+            Store::Host(chunks) => chunks.block(block),
+            Store::Devices(_) => std::ptr::null_mut(),
+        }
     }
 
     /// Copies the keys and values of `rows` positions side by side, in all layers, from and to a place in a block each.
@@ -93,7 +99,7 @@ impl Memory {
             return memory.copy(from, to, rows);
         }
         let (shape, source, target) = (self.shape, self.block(from.block), self.block(to.block));
-        for (layer, head) in shape.layers_and_heads() {
+        for (layer, head) in (0..shape.layers).flat_map(|l| (0..shape.kv_heads).map(move |h| (l, h))) {
             let from = Place { head: shape.head(source, layer, head), row: from.row };
             let to = Place { head: shape.head(target, layer, head), row: to.row };
             // SAFETY: rows of one block each; the rest is the caller's promise.
