@@ -1,7 +1,8 @@
 //! Memory for weights, keys and values: large mappings on huge pages, cut into slabs.
 //!
-//! A decode step walks all weights, and all keys and values of a text. On small pages the processor's prefetcher stops at every 4 KiB and addresses have
-//! to be translated thousands of times; matrices of their own would each be too small for huge pages.
+//! A decode step walks all weights, and all keys and values of a text. On small pages the processor's prefetcher stops at
+//! every 4 KiB and addresses have to be translated thousands of times; matrices and blocks of their own would each be too
+//! small for huge pages.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::io;
@@ -89,9 +90,11 @@ impl<T: Number> Slab<T> {
     /// process ends, as it does for whatever else is collected.
     pub(crate) fn alone(len: usize) -> Self {
         let bytes = len * size_of::<T>();
-        let mapped = if bytes < HUGE_PAGE { MmapOptions::new().len(bytes.max(1)).map_anon() } else { map(bytes) };
-        let mapping = mapped.unwrap_or_else(|_| handle_alloc_error(Layout::new::<T>()));
-        let at = if bytes < HUGE_PAGE { 0 } else { mapping.as_ptr().align_offset(HUGE_PAGE) };
+        let fills_one = bytes >= HUGE_PAGE;
+        let mapped = if fills_one { map(bytes) } else { MmapOptions::new().len(bytes.max(1)).map_anon() };
+        let wanted = Layout::array::<T>(len).unwrap_or(Layout::new::<T>());
+        let mapping = mapped.unwrap_or_else(|_| handle_alloc_error(wanted));
+        let at = if fills_one { mapping.as_ptr().align_offset(HUGE_PAGE) } else { 0 };
         let start = mapping.as_ptr().wrapping_add(at).cast_mut().cast();
         Self { mapping: Arc::new(mapping), start, len, kind: PhantomData }
     }
@@ -139,6 +142,16 @@ mod tests {
     fn a_slab_may_be_larger_than_a_mapping() {
         let slab: Slab<u16> = Arena::default().slab(MAPPING_BYTES).unwrap();
         assert_eq!(slab.as_slice()[MAPPING_BYTES - 1], 0);
+    }
+
+    #[test]
+    fn a_slab_of_its_own_begins_on_a_huge_page_if_it_fills_one() {
+        for (len, aligned) in [(1, 64), (HUGE_PAGE, HUGE_PAGE), (5 * HUGE_PAGE + 1, HUGE_PAGE)] {
+            let mut slab = Slab::<u8>::alone(len);
+            assert_eq!((slab.start() as usize % aligned, slab.as_slice().len()), (0, len));
+            assert!(slab.as_slice().iter().all(|byte| *byte == 0));
+            slab.as_mut_slice().fill(7);
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ struct Chunks {
 impl Chunks {
     /// For so many blocks of so many bytes.
     fn new(blocks: usize, bytes: usize) -> Self {
-        let stride = bytes.next_multiple_of(ALIGNMENT);
+        let stride = bytes.max(1).next_multiple_of(ALIGNMENT);
         let of_chunk = (CHUNK_BYTES / stride).clamp(1, blocks.max(1));
         let chunks = (0..blocks.div_ceil(of_chunk)).map(|_| OnceLock::new()).collect();
         Self { chunks, blocks: of_chunk, stride }
