@@ -12,7 +12,7 @@ use crate::kernels::Kernels;
 use crate::linear::Linear;
 use crate::raw_matrix::RawMatrix;
 
-pub(crate) use pass::{Alone, PackedPass};
+pub(crate) use pass::PackedPass;
 
 /// Packed weights.
 pub(crate) struct Packed {

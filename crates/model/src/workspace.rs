@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::kernels::Kernels;
 use crate::linear::Inputs;
-use crate::packed::Alone;
 use crate::pass::Results;
+use crate::pool::Pool;
 use crate::team::Team;
 
 /// Threads and buffers of one engine.
@@ -88,4 +88,16 @@ pub(crate) struct Buffers {
     pub(crate) inner: Inputs,
     /// The position of each row.
     pub(crate) positions: Vec<usize>,
+}
+
+/// What a thread works with that has rows of its own.
+pub(crate) struct Alone {
+    pub(crate) pool: Pool,
+    pub(crate) buffers: Buffers,
+}
+
+impl Default for Alone {
+    fn default() -> Self {
+        Self { pool: Pool::new(1), buffers: Buffers::default() }
+    }
 }

@@ -14,9 +14,8 @@ use crate::linear::Compute;
 use crate::model_info::ModelInfo;
 use crate::pass::{Answer, Keys, Pass, Results, sized};
 use crate::placed::Placed;
-use crate::pool::Pool;
 use crate::team::Turn;
-use crate::workspace::{Buffers, Workspace};
+use crate::workspace::{Alone, Buffers, Workspace};
 
 /// A pass at work.
 pub(crate) struct PackedPass<'a> {
@@ -36,18 +35,6 @@ pub(crate) struct PackedPass<'a> {
 /// What the sequences of some rows have cached in a layer.
 fn caches(placed: &[Placed], layer: usize) -> Vec<LayerCache> {
     placed.iter().map(|placed| placed.layer(layer)).collect()
-}
-
-/// What a thread works with that has rows of its own.
-pub(crate) struct Alone {
-    pool: Pool,
-    buffers: Buffers,
-}
-
-impl Default for Alone {
-    fn default() -> Self {
-        Self { pool: Pool::new(1), buffers: Buffers::default() }
-    }
 }
 
 impl Pass for PackedPass<'_> {

@@ -1,21 +1,21 @@
 //! What threads share: the outputs of a layer, or its rows.
 //!
 //! Where they share outputs, each thread reads its part of the weights, and needs what the others have just made of every
-//! row. Where each has rows of its own, it reads all weights, and only keys and values go from one to another. Of so many
-//! threads each needs all but one part of the one or of the other, so their number does not matter: rows are shared where
-//! what a layer makes of them takes longer to come from another thread than its weights take to be read.
+//! row. Where each has rows of its own, all of them read all weights, and only keys and values go from one to another. So
+//! rows are shared where what a layer makes of them takes longer to come from another thread than its weights take to be
+//! read by all threads, which have one memory.
 
 use super::Layer;
 use crate::kernels::Kernels;
 
-/// Bytes of weights that a thread reads while one byte comes to it that another thread has just written: measured where
-/// both ways take the same time (docs/benchmarks.md, "Rows of a thread").
-const READS_OF_EXCHANGE: usize = 24;
+/// Bytes of weights that all threads together read while one byte comes to a thread that another has just written: measured
+/// with two threads, where both ways take the same time (docs/benchmarks.md, "Rows of a thread").
+const READS_OF_EXCHANGE: usize = 48;
 
 /// Whether so many threads share the rows of a layer.
 pub(super) fn shares_rows(layer: &Layer, kernels: &Kernels, rows: usize, threads: usize) -> bool {
     let enough = rows >= threads * layer.input.map.rows_worth_a_thread(kernels);
-    threads > 1 && enough && layer.made_of_row(kernels) * rows * READS_OF_EXCHANGE >= layer.bytes()
+    threads > 1 && enough && layer.made_of_row(kernels) * rows * READS_OF_EXCHANGE >= layer.bytes() * threads
 }
 
 impl Layer {
