@@ -53,12 +53,14 @@ pub struct Model {
     pub hidden_size: usize,
     /// What its products are computed in, like `f32` or `int8`.
     pub arithmetic: String,
+    /// The revision of that arithmetic: another one may compute other bits.
+    pub revision: u32,
 }
 
 impl Model {
     /// Whether it says the same as another, to the bit.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        self.fingerprint == other.fingerprint && self.arithmetic == other.arithmetic
+        (&self.fingerprint, &self.arithmetic, self.revision) == (&other.fingerprint, &other.arithmetic, other.revision)
     }
 }
 
@@ -122,7 +124,8 @@ fn read_cost(wire: pb::MeasuredCost) -> Result<RowCost, WireError> {
 impl From<Model> for pb::Model {
     fn from(model: Model) -> Self {
         let (layers, hidden_size) = (wire_count(model.layers), wire_count(model.hidden_size));
-        Self { fingerprint: model.fingerprint, layers, hidden_size, arithmetic: model.arithmetic }
+        let Model { fingerprint, arithmetic, revision, .. } = model;
+        Self { fingerprint, layers, hidden_size, arithmetic, revision }
     }
 }
 
@@ -137,6 +140,7 @@ impl TryFrom<pb::Model> for Model {
             hidden_size: at_least_one("model.hidden_size", wire.hidden_size)?,
             fingerprint: wire.fingerprint,
             arithmetic: wire.arithmetic,
+            revision: wire.revision,
         })
     }
 }
@@ -167,16 +171,23 @@ pub(crate) mod tests {
             sequences_max: 8,
             end_tokens: vec![2],
             costs: vec![RowCost { rows: 1, time: Duration::from_micros(900) }],
-            model: Model { fingerprint: "m".to_owned(), layers: 8, hidden_size: 2, arithmetic: "f32".to_owned() },
+            model: Model {
+                fingerprint: "m".to_owned(),
+                layers: 8,
+                hidden_size: 2,
+                arithmetic: "f32".to_owned(),
+                revision: 1,
+            },
         }
     }
 
     #[test]
-    fn another_arithmetic_is_another_model() {
+    fn another_arithmetic_or_another_revision_of_it_is_another_model() {
         let model = || card().model;
         assert!(model().is_same_as(&Model { layers: 9, ..model() }));
         assert!(!model().is_same_as(&Model { arithmetic: "int8".to_owned(), ..model() }));
         assert!(!model().is_same_as(&Model { fingerprint: "n".to_owned(), ..model() }));
+        assert!(!model().is_same_as(&Model { revision: 2, ..model() }));
     }
 
     #[test]

@@ -100,6 +100,7 @@ impl Target {
                 layers: decoder.layers(),
                 hidden_size: decoder.config().hidden,
                 arithmetic: decoder.computes_in(),
+                revision: arithmetic.revision(),
             },
         };
         let wanted = Bytes(decoder.context_bytes().saturating_mul(config.sequences_max));

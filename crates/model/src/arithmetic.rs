@@ -30,6 +30,14 @@ impl Arithmetic {
     /// Their names, for messages.
     pub const KNOWN: &str = "f32, bf16, bf16-dot, int8 and int8-q4";
 
+    /// Its revision, which grows when a version of this program computes other bits in it: replicas of two revisions do not
+    /// take over from each other in mid-text.
+    pub fn revision(self) -> u32 {
+        match self {
+            Self::F32 | Self::Bf16 | Self::Bf16Dot | Self::Int8 | Self::Int8Q4 => 1,
+        }
+    }
+
     /// Its name on a command line.
     pub fn name(self) -> &'static str {
         match self {

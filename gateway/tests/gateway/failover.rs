@@ -107,16 +107,20 @@ async fn a_replica_takes_what_fails_of_a_verifier_s_own_fault() {
 }
 
 #[tokio::test]
-async fn a_verifier_whose_texts_end_elsewhere_does_not_take_over() {
-    let (one, other) = (verifier("toy").await, verifier("toy").await);
-    let url = gateway(&[&one, &other], &[]).await;
-    generate(&url, request(20)).await.unwrap();
-    let [first, second] = if one.life.rounds() > 0 { [&one, &other] } else { [&other, &one] };
-    second.life.ends_more.store(true, Ordering::SeqCst);
-    breaks_after(first, first.life.rounds() + 2);
-    let url = gateway(&[first, second], &[]).await;
-    let answer = generate(&url, request(20)).await.unwrap();
-    assert_eq!((answer.ids(), second.life.rounds()), (plain_text(&PROMPT, 20), 0));
+async fn a_verifier_whose_texts_may_be_others_does_not_take_over() {
+    let ends_elsewhere = |life: &Life| life.ends_more.store(true, Ordering::SeqCst);
+    let is_of_another_version = |life: &Life| life.revision.store(1, Ordering::SeqCst);
+    for changes in [&ends_elsewhere as &dyn Fn(&Life), &is_of_another_version] {
+        let (one, other) = (verifier("toy").await, verifier("toy").await);
+        let url = gateway(&[&one, &other], &[]).await;
+        generate(&url, request(20)).await.unwrap();
+        let [first, second] = if one.life.rounds() > 0 { [&one, &other] } else { [&other, &one] };
+        changes(&second.life);
+        breaks_after(first, first.life.rounds() + 2);
+        let url = gateway(&[first, second], &[]).await;
+        let answer = generate(&url, request(20)).await.unwrap();
+        assert_eq!((answer.ids(), second.life.rounds()), (plain_text(&PROMPT, 20), 0));
+    }
 }
 
 /// What comes of a long text at whose beginning a drafter was as `state` says, and no longer when it is offered again.

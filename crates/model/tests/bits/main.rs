@@ -4,6 +4,7 @@
 mod exits;
 mod prefixes;
 mod processors;
+mod revisions;
 mod rows;
 
 use espalier_model::{LoadOptions, Workspace};

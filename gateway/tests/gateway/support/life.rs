@@ -1,6 +1,6 @@
 //! What a toy service has seen, and what it is to do wrong.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use espalier_proto::{Fault, FaultKind, Party, RoundCounts};
@@ -40,6 +40,8 @@ pub struct Life {
     pub context: AtomicUsize,
     /// Whether a verifier has one more token that ends a text.
     pub ends_more: AtomicBool,
+    /// The revision of its arithmetic that a verifier tells.
+    pub revision: AtomicU32,
     /// Whether the service never tells its status.
     pub silent: AtomicBool,
     /// The thresholds that the last sequence of a drafter came with.

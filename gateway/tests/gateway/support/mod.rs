@@ -20,6 +20,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 
 pub use black_hole::*;
+pub use life::Life;
 pub use program::Program;
 pub use target::*;
 pub use toys::*;

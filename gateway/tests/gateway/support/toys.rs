@@ -65,6 +65,7 @@ impl ToyVerifier {
                 layers: 1,
                 hidden_size: 1,
                 arithmetic: "f32".to_owned(),
+                revision: self.life.revision.load(Ordering::SeqCst),
             },
         }
     }

@@ -84,7 +84,7 @@ fn card() -> pb::DescribeVerifierResponse {
         sequences_max: 4,
         end_tokens: vec![2],
         costs: vec![pb::MeasuredCost { rows: 1, time_us: 900 }, pb::MeasuredCost { rows: 8, time_us: 1500 }],
-        model: Some(pb::Model { fingerprint, layers: 12, hidden_size: 2, arithmetic }),
+        model: Some(pb::Model { fingerprint, layers: 12, hidden_size: 2, arithmetic, revision: 1 }),
     }
 }
 
