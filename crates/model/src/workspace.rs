@@ -17,7 +17,7 @@ pub struct Workspace {
     pub(crate) buffers: Buffers,
     pub(crate) results: Results,
     /// Of threads that have rows of their own.
-    pub(crate) alone: Vec<Alone>,
+    pub(crate) per_thread: Vec<PerThread>,
     /// Of the stages of a model that come before its last: nothing.
     pub(crate) of_stages: Vec<Results>,
     /// How long the last pass waited for others of the team.
@@ -39,7 +39,7 @@ impl Workspace {
             stream: Vec::new(),
             buffers: Buffers::default(),
             results: Results::default(),
-            alone: Vec::new(),
+            per_thread: Vec::new(),
             of_stages: Vec::new(),
             waited: Duration::ZERO,
         }
@@ -91,12 +91,12 @@ pub(crate) struct Buffers {
 }
 
 /// What a thread works with that has rows of its own.
-pub(crate) struct Alone {
+pub(crate) struct PerThread {
     pub(crate) pool: Pool,
     pub(crate) buffers: Buffers,
 }
 
-impl Default for Alone {
+impl Default for PerThread {
     fn default() -> Self {
         Self { pool: Pool::new(1), buffers: Buffers::default() }
     }

@@ -15,7 +15,7 @@ use crate::model_info::ModelInfo;
 use crate::pass::{Answer, Keys, Pass, Results, sized};
 use crate::placed::Placed;
 use crate::team::Turn;
-use crate::workspace::{Alone, Buffers, Workspace};
+use crate::workspace::{Buffers, PerThread, Workspace};
 
 /// A pass at work.
 pub(crate) struct PackedPass<'a> {
@@ -28,8 +28,8 @@ pub(crate) struct PackedPass<'a> {
     buffers: &'a mut Buffers,
     results: &'a mut Results,
     /// Where the rows stand that each thread takes through layers by itself; none if all threads share all rows.
-    apart: Vec<Vec<Placed>>,
-    alone: &'a mut Vec<Alone>,
+    rows_of_threads: Vec<Vec<Placed>>,
+    per_thread: &'a mut Vec<PerThread>,
 }
 
 /// What the sequences of some rows have cached in a layer.
@@ -77,10 +77,10 @@ impl Pass for PackedPass<'_> {
     fn layer(&mut self, index: usize, placed: &[Placed]) -> Result<()> {
         self.team.give_way();
         let layer = &self.model.layers[index];
-        if self.apart.is_empty() {
-            self.layer_together(layer, RowsInLayer { caches: &caches(placed, index), placed });
+        if self.rows_of_threads.is_empty() {
+            self.layer_by_outputs(layer, RowsInLayer { caches: &caches(placed, index), placed });
         } else {
-            self.layer_apart(layer, index);
+            self.layer_by_rows(layer, index);
         }
         Ok(())
     }
@@ -125,9 +125,9 @@ impl Pass for PackedPass<'_> {
 impl PackedPass<'_> {
     /// A pass of `decoder` in the buffers of `work`, as soon as its team is free.
     pub(crate) fn new<'a>(info: &'a ModelInfo, model: &'a Packed, work: &'a mut Workspace) -> PackedPass<'a> {
-        let Workspace { team, kernels, stream, buffers, results, waited, alone, .. } = work;
+        let Workspace { team, kernels, stream, buffers, results, waited, per_thread, .. } = work;
         let team = team.turn(waited);
-        PackedPass { info, model, team, kernels, x: stream, buffers, results, apart: Vec::new(), alone }
+        PackedPass { info, model, team, kernels, x: stream, buffers, results, rows_of_threads: Vec::new(), per_thread }
     }
 
     /// All rows, which all threads share.
@@ -139,22 +139,22 @@ impl PackedPass<'_> {
     /// Gives each thread rows of its own where that pays.
     fn share_out(&mut self, placed: &[Placed]) {
         let (rows, threads) = (self.rows(), self.team.threads());
-        self.apart.clear();
+        self.rows_of_threads.clear();
         if !self.model.layers.first().is_some_and(|layer| shares_rows(layer, self.kernels, rows, threads)) {
             return;
         }
         let of_thread = |thread| thread * rows / threads..(thread + 1) * rows / threads;
         let part = |rows| placed.iter().filter_map(|placed| placed.among(&rows)).collect();
-        self.apart.extend((0..threads).map(of_thread).map(part));
-        self.alone.resize_with(threads, Alone::default);
-        for (Alone { buffers, .. }, placed) in self.alone.iter_mut().zip(&self.apart) {
+        self.rows_of_threads.extend((0..threads).map(of_thread).map(part));
+        self.per_thread.resize_with(threads, PerThread::default);
+        for (PerThread { buffers, .. }, placed) in self.per_thread.iter_mut().zip(&self.rows_of_threads) {
             buffers.positions.clear();
             buffers.positions.extend(placed.iter().flat_map(Placed::positions));
         }
     }
 
     /// A layer whose outputs all threads share.
-    fn layer_together(&mut self, layer: &Layer, rows: RowsInLayer<'_>) {
+    fn layer_by_outputs(&mut self, layer: &Layer, rows: RowsInLayer<'_>) {
         let mut all = self.all();
         all.project(&layer.input, Heads::All);
         all.attend(layer, rows, Stored::Not);
@@ -162,17 +162,17 @@ impl PackedPass<'_> {
     }
 
     /// A layer through which each thread takes rows of its own. All keys and values are stored before any row attends.
-    fn layer_apart(&mut self, layer: &Layer, index: usize) {
-        let Self { info, kernels, team, x, apart, alone, .. } = self;
-        let caches: Vec<_> = apart.iter().map(|placed| caches(placed, index)).collect();
-        let (mut rest, mut own) = (&mut x[..], Vec::with_capacity(apart.len()));
-        for (placed, Alone { pool, buffers }) in apart.iter().zip(alone.iter_mut()) {
+    fn layer_by_rows(&mut self, layer: &Layer, index: usize) {
+        let Self { info, kernels, team, x, rows_of_threads, per_thread, .. } = self;
+        let caches: Vec<_> = rows_of_threads.iter().map(|placed| caches(placed, index)).collect();
+        let (mut rest, mut own) = (&mut x[..], Vec::with_capacity(rows_of_threads.len()));
+        for (placed, PerThread { pool, buffers }) in rows_of_threads.iter().zip(per_thread.iter_mut()) {
             let rows: usize = placed.iter().map(Placed::rows).sum();
             let (x, behind) = rest.split_at_mut(rows * info.config.hidden);
             own.push(Mutex::new(LayerPass { info, kernels, pool, x, buffers }));
             rest = behind;
         }
-        let rows = |i: usize| RowsInLayer { caches: &caches[i], placed: &apart[i] };
+        let rows = |i: usize| RowsInLayer { caches: &caches[i], placed: &rows_of_threads[i] };
         team.run(own.len(), &|i| {
             let mut own = own[i].lock();
             own.project(&layer.input, Heads::All);

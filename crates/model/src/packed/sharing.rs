@@ -42,13 +42,17 @@ mod tests {
     use crate::rows::{Asked, Logits, Row, Segment};
     use crate::workspace::Workspace;
 
-    /// A model that fits a cache of any processor.
-    fn decoder(arithmetic: Arithmetic) -> Decoder {
-        let config = r#"{"model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": 96, "intermediate_size": 160,
-            "vocab_size": 300, "num_attention_heads": 6, "num_key_value_heads": 2, "tie_word_embeddings": true}"#;
+    /// A model whose layers are so wide.
+    fn decoder([hidden, ffn]: [usize; 2], arithmetic: Arithmetic) -> Decoder {
+        let config = format!(
+            r#"{{"model_type": "qwen2", "num_hidden_layers": 2, "hidden_size": {hidden}, "intermediate_size": {ffn},
+            "vocab_size": 300, "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": true}}"#
+        );
         let options = LoadOptions { arithmetic, ..LoadOptions::default() };
-        Decoder::random(&ModelConfig::parse(config, None).unwrap(), 1, &options, |_, _| {}).unwrap()
+        Decoder::random(&ModelConfig::parse(&config, None).unwrap(), 1, &options, |_, _| {}).unwrap()
     }
+
+    const SMALL: [usize; 2] = [96, 160];
 
     /// The logits of a tree and a chain after texts of their own, in one pass.
     fn of_two(decoder: &Decoder, work: &mut Workspace) -> Vec<u32> {
@@ -76,25 +80,32 @@ mod tests {
     #[test]
     fn rows_of_a_thread_have_the_bits_of_rows_of_all() {
         for arithmetic in Arithmetic::ALL {
-            let decoder = decoder(arithmetic);
+            let decoder = decoder(SMALL, arithmetic);
             let mut alone = Workspace::new(1);
             let expected = of_two(&decoder, &mut alone);
-            assert!(alone.alone.is_empty());
+            assert!(alone.per_thread.is_empty());
             for threads in [2, 3] {
                 let mut work = Workspace::new(threads);
                 assert!(of_two(&decoder, &mut work) == expected, "{arithmetic}, {threads} threads");
                 // Fewer threads than were asked for may have been had.
-                assert_eq!(work.alone.len(), work.threads(), "{arithmetic}");
+                assert_eq!(work.per_thread.len(), work.threads(), "{arithmetic}");
             }
         }
     }
 
-    #[test]
-    fn few_rows_are_shared_by_their_outputs() {
-        let (decoder, mut work) = (decoder(Arithmetic::F32), Workspace::new(2));
-        let (mut cache, rows) = (decoder.new_cache(), Row::chain(&[1, 2, 3], 0));
+    /// Threads that had rows of their own in a pass over so many.
+    fn threads_with_rows(decoder: &Decoder, rows: usize) -> usize {
+        let (mut work, mut cache) = (Workspace::new(2), decoder.new_cache());
+        let rows = Row::chain(&vec![7; rows], 0);
         let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::All };
         decoder.forward(&mut work, &mut [segment], Asked::default()).unwrap();
-        assert!(work.alone.is_empty());
+        work.per_thread.len()
+    }
+
+    #[test]
+    fn few_rows_share_outputs_and_more_of_them_the_larger_a_layer_is() {
+        let (small, large) = (decoder(SMALL, Arithmetic::F32), decoder([512, 2048], Arithmetic::F32));
+        assert_eq!([11, 12].map(|rows| threads_with_rows(&small, rows)), [0, 2]);
+        assert_eq!([13, 20].map(|rows| threads_with_rows(&large, rows)), [0, 2]);
     }
 }
