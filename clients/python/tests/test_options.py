@@ -83,7 +83,8 @@ def test_bias_forbids_a_token(client: Client, greedy: list[int]) -> None:
 
 def test_acceptance(client: Client, greedy: list[int]) -> None:
     assert ids(client, acceptance="rejection") == ids(client, acceptance="coupled") == greedy
-    assert len(ids(client, temperature=0.8, acceptance="rejection")) == 24
+    drawn = ids(client, temperature=0.8, acceptance="rejection", logit_bias={2: -100.0})
+    assert len(drawn) == 24
     with pytest.raises(InvalidArgumentError, match="eagle2"):
         ids(client, temperature=0.8, acceptance="rejection", policy="eagle2")
     with pytest.raises(ValueError, match="acceptance cannot be sent: `maybe` is none of coupled, rejection"):
