@@ -90,7 +90,7 @@ impl Conversation {
         if self.owed > OWED_MAX {
             return Err(VerifierError::UnderWay { limit: ROUNDS_UNDER_WAY_MAX });
         }
-        self.sequence.submit(submission)
+        self.sequence.submit(submission, || !self.replies.is_empty())
     }
 }
 

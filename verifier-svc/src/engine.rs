@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use espalier_proto::{Open, SequenceId, Slots, Submission};
-use espalier_service_kit::Pulse;
+use espalier_service_kit::{Asker, Pulse, Seat};
 use espalier_speculation::Restriction;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -42,6 +42,7 @@ use crate::error::VerifierError;
 #[derive(Debug)]
 pub(crate) struct Engine {
     commands: mpsc::Sender<Command>,
+    seat: Seat,
     admission: Admission,
     counts: Counts,
     next_key: AtomicU64,
@@ -62,11 +63,15 @@ impl Engine {
         let (commands, queue) = mpsc::channel(2 * sequences_max * COMMANDS_PER_SEQUENCE);
         let counts = model.counts.clone();
         let lost = Arc::new(OnceLock::new());
-        let largest_pass = Duration::from_secs_f64(model.costs.at(ROWS_AMPLE).max(0.0) / 1e3);
+        let [turn, largest_pass] =
+            [1, ROWS_AMPLE].map(|rows| Duration::from_secs_f64(model.costs.at(rows).max(0.0) / 1e3));
+        // A device may hang, and who looks for that must not hang with it.
+        let on_processor = model.decoder.by_kernels().is_some();
         let pulse = Pulse::default();
-        thread::start(model, queue, lost.clone(), pulse.clone())?;
+        let seat = thread::start(model, queue, lost.clone(), pulse.clone())?;
+        let seat = if on_processor { seat.open_for(turn) } else { seat };
         let admission = Admission::new(sequences_max);
-        Ok(Self { commands, admission, counts, next_key: AtomicU64::new(0), lost, pulse, largest_pass })
+        Ok(Self { commands, seat, admission, counts, next_key: AtomicU64::new(0), lost, pulse, largest_pass })
     }
 
     /// Admits a sequence, or refuses it at once.
@@ -87,8 +92,8 @@ impl Engine {
         // Room to close is set aside first, so that closing never waits or fails.
         let closing = self.commands.clone().try_reserve_owned().map_err(|failure| refused(&failure))?;
         let opening = Opening { open, restriction, replies, slot };
-        let (commands, counts) = (self.commands.clone(), self.counts.clone());
-        let sequence = SequenceHandle { key, commands, closing: Some(closing), next_round: 0, counts };
+        let (commands, asker, counts) = (self.commands.clone(), self.seat.asker(), self.counts.clone());
+        let sequence = SequenceHandle { key, commands, asker, closing: Some(closing), next_round: 0, counts };
         sequence.send(Command::Open(key, Box::new(opening)))?;
         Ok(sequence)
     }
@@ -131,21 +136,32 @@ impl Engine {
 pub(crate) struct SequenceHandle {
     key: Key,
     commands: mpsc::Sender<Command>,
+    asker: Asker,
     closing: Option<mpsc::OwnedPermit<Command>>,
     next_round: u64,
     counts: Counts,
 }
 
 impl SequenceHandle {
-    /// Hands in the next rounds. At most [`ROUNDS_UNDER_WAY_MAX`] may wait for their outcomes.
-    pub(crate) fn submit(&mut self, submission: Submission) -> Result<(), VerifierError> {
+    /// Hands in the next rounds. At most [`ROUNDS_UNDER_WAY_MAX`] may wait for their outcomes. A tree of the only sequence may
+    /// be verified meanwhile, until `is_told` of its outcome.
+    pub(crate) fn submit(&mut self, submission: Submission, is_told: impl Fn() -> bool) -> Result<(), VerifierError> {
         let (expected, found) = (self.next_round, submission.round());
         if expected != found {
             return Err(VerifierError::RoundOrder { expected, found });
         }
         self.next_round += submission.rounds() as u64;
-        let waiting = matches!(submission, Submission::Tree(_)).then(|| self.counts.waiting.enter());
-        self.send(Command::Submit(self.key, Submitted { submission, arrived: Instant::now(), waiting }))
+        let is_tree = matches!(submission, Submission::Tree(_));
+        let waiting = is_tree.then(|| self.counts.waiting.enter());
+        let place = self.commands.try_reserve().map_err(|failure| refused(&failure))?;
+        let submitted = Submitted { submission, arrived: Instant::now(), waiting };
+        let submit = || place.send(Command::Submit(self.key, submitted));
+        match is_tree {
+            true => self.asker.ask(submit, is_told),
+            // Rounds on credit follow each other while those before them are told.
+            false => submit(),
+        }
+        Ok(())
     }
 
     fn send(&self, command: Command) -> Result<(), VerifierError> {

@@ -5,7 +5,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime;
+use crate::seat::{Seat, ended};
 
 /// Rows of a pass that take the same time, where time is simulated.
 const ROWS: [usize; 2] = [1, 32];
@@ -24,19 +24,23 @@ pub enum Workplace {
 }
 
 impl Workplace {
-    /// Has turns taken to their end. A task must be started within a tokio runtime.
+    /// Has turns taken to their end: the seat is where they are asked for. A task must be started within a tokio runtime.
     ///
     /// # Errors
     /// What the system says when it has no thread.
-    pub fn start(self, name: &str, turns: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        match self {
+    pub fn start(self, name: &str, turns: impl Future<Output = ()> + Send + 'static) -> io::Result<Seat> {
+        Ok(match self {
             Self::Thread => {
-                let runtime = runtime::Builder::new_current_thread().build()?;
-                thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(turns))?;
+                let seat = Seat::of(turns);
+                let served = seat.clone();
+                thread::Builder::new().name(name.to_owned()).spawn(move || served.serve())?;
+                seat
             }
-            Self::Task { .. } => drop(tokio::spawn(turns)),
-        }
-        Ok(())
+            Self::Task { .. } => {
+                tokio::spawn(turns);
+                Seat::of_nobody()
+            }
+        })
     }
 
     /// Has what takes a while done where no task waits for it; none only if it panicked.
@@ -52,6 +56,13 @@ impl Workplace {
         match self {
             Self::Thread => thread::sleep(time),
             Self::Task { .. } => tokio::time::sleep(time).await,
+        }
+    }
+
+    /// Goes on with another turn, which whoever took the last one may leave to others.
+    pub async fn go_on(self) {
+        if self == Self::Thread {
+            ended().await;
         }
     }
 

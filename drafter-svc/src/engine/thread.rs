@@ -10,7 +10,7 @@ use std::time::Duration;
 use espalier_model::{Asked, AtExit, DraftModel, ModelError, Output, Segment, States, Workspace};
 use espalier_proto::{PassCounters, RoundCounts};
 use espalier_round::Proposed;
-use espalier_service_kit::{Gauge, Present, Pulse, Workplace};
+use espalier_service_kit::{Asker, Gauge, Present, Pulse, Seat, Workplace};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -41,6 +41,7 @@ pub(super) struct GrowRequest {
 /// The engine's thread; it ends when this and all handles are gone.
 pub(crate) struct Engine {
     requests: mpsc::Sender<GrowRequest>,
+    seat: Seat,
     counts: Counts,
     /// Sequences so far.
     sequences: AtomicU64,
@@ -53,6 +54,7 @@ pub(crate) struct Engine {
 /// A sequence's way to the engine, with its slot.
 pub(crate) struct SequenceHandle {
     requests: mpsc::Sender<GrowRequest>,
+    asker: Asker,
     number: SequenceNumber,
     slot: Slot,
     counted: Counted,
@@ -70,14 +72,19 @@ impl Engine {
         let of_thread = Arc::clone(&lost);
         let (pulse, left) = (Pulse::default(), Arc::<AtomicUsize>::default());
         let (beating, leaving) = (pulse.clone(), Arc::clone(&left));
-        workplace.start("draft-engine", async move {
+        let seat = workplace.start("draft-engine", async move {
             let mut queue = queue;
             if let Err(fault) = Turns::new(&model, work, passes, leaving).run(&mut queue, &beating, workplace).await {
                 // Nobody else writes it, and it is there before the queue is gone.
                 let _ = of_thread.set(fault);
             }
         })?;
-        Ok(Self { requests: sender, counts, sequences: AtomicU64::new(0), lost, pulse, left })
+        Ok(Self { requests: sender, seat, counts, sequences: AtomicU64::new(0), lost, pulse, left })
+    }
+
+    /// The same, where a sequence that is alone takes turns that take so long by itself, if they are short.
+    pub(crate) fn open_for(self, turn: Duration) -> Self {
+        Self { seat: self.seat.open_for(turn), ..self }
     }
 
     /// Why the thread has ended, if it has.
@@ -112,14 +119,18 @@ impl Engine {
         let counted = self.counts.sequence(&slot.share().target);
         let number = self.sequences.fetch_add(1, Ordering::Relaxed);
         let (requests, growing) = (self.requests.clone(), self.counts.growing.clone());
-        SequenceHandle { requests, number, slot, counted, growing, left: Arc::clone(&self.left) }
+        let asker = self.seat.asker();
+        SequenceHandle { requests, asker, number, slot, counted, growing, left: Arc::clone(&self.left) }
     }
 }
 
 impl SequenceHandle {
     /// Grows the tree of a round that was begun.
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Result<(Box<Drafting>, Proposed), SequenceError> {
-        let mut drafting = self.ask(drafting).await?.await.map_err(|_| SequenceError::Stopped)??;
+        let (request, grown) = self.request(drafting);
+        let place = self.requests.reserve().await.map_err(|_| SequenceError::Stopped)?;
+        self.asker.ask(|| place.send(request), || !grown.is_empty());
+        let mut drafting = grown.await.map_err(|_| SequenceError::Stopped)??;
         let proposed = drafting.finish()?;
         Ok((drafting, proposed))
     }
@@ -127,7 +138,9 @@ impl SequenceHandle {
     /// Has the model read what is committed, while others go on.
     pub(crate) async fn read(&self, mut drafting: Box<Drafting>) -> Result<Reading, SequenceError> {
         drafting.begin_reading();
-        Ok(Reading(self.ask(drafting).await?))
+        let (request, read) = self.request(drafting);
+        self.requests.send(request).await.map_err(|_| SequenceError::Stopped)?;
+        Ok(Reading(read))
     }
 
     /// Whether more waits than the next pass runs.
@@ -140,12 +153,11 @@ impl SequenceHandle {
         self.growing.read() > 0
     }
 
-    async fn ask(&self, drafting: Box<Drafting>) -> Result<oneshot::Receiver<Grown>, SequenceError> {
+    /// What is asked for a sequence, and where it comes home.
+    fn request(&self, drafting: Box<Drafting>) -> (GrowRequest, oneshot::Receiver<Grown>) {
         let (home, grown) = oneshot::channel();
         let (share, sequence) = (self.slot.share().clone(), self.number);
-        let request = GrowRequest { drafting, share, sequence, home, _growing: self.growing.enter() };
-        self.requests.send(request).await.map_err(|_| SequenceError::Stopped)?;
-        Ok(grown)
+        (GrowRequest { drafting, share, sequence, home, _growing: self.growing.enter() }, grown)
     }
 
     /// Counts what a round came to.
@@ -200,6 +212,8 @@ impl<'a> Turns<'a> {
             if self.ready.is_empty() {
                 let Some(request) = queue.recv().await else { return Ok(()) };
                 self.take(request);
+            } else {
+                workplace.go_on().await;
             }
             for _ in 0..queue.len() {
                 if let Ok(request) = queue.try_recv() {

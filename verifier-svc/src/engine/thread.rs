@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use espalier_model::{Decoder, Workspace};
-use espalier_service_kit::{Pulse, Workplace};
+use espalier_service_kit::{Pulse, Seat, Workplace};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ pub(super) fn start(
     queue: mpsc::Receiver<Command>,
     lost: Arc<OnceLock<String>>,
     pulse: Pulse,
-) -> io::Result<()> {
+) -> io::Result<Seat> {
     let workplace = model.workplace;
     let mut turns = Turns { sequences: Sequences::new(&model), queue, pass: Duration::ZERO, pulse, workplace };
     workplace.start("verifier-engine", async move {
@@ -73,7 +73,9 @@ impl Turns {
     /// Takes in what has arrived, waiting for it only when there is nothing to do.
     /// `false` when nothing can arrive any more.
     async fn take_in(&mut self) -> bool {
-        if !self.sequences.have_work() {
+        if self.sequences.have_work() {
+            self.workplace.go_on().await;
+        } else {
             match self.queue.recv().await {
                 Some(command) => self.sequences.take(command),
                 None => return false,

@@ -31,7 +31,7 @@ async fn a_lost_model_of_stages(stages: &str) {
     let slot = engine.admit(&opening.sequence.id).unwrap();
     let mut sequence = engine.open(opening, slot, None, sender).unwrap();
     assert!(matches!(replies.recv().await.unwrap().unwrap(), VerifierEvent::Opened { .. }));
-    let submitted = sequence.submit(Submission::Credit(Credit { round: 0, tokens: 1, states_later: false }));
+    let submitted = sequence.submit(Submission::Credit(Credit { round: 0, tokens: 1, states_later: false }), || false);
     // The pass that reads the prompt may have failed before.
     assert!(matches!(submitted, Ok(()) | Err(VerifierError::Stopped)), "{submitted:?}");
     assert_eq!(replies.recv().await.unwrap().unwrap_err(), VerifierError::Stopped);
