@@ -7,7 +7,7 @@ use espalier_proto::{PassCounters, RoundCounters, RoundCounts, TARGETS_MAX, Targ
 use espalier_service_kit::{Gauge, Present};
 use parking_lot::Mutex;
 
-/// What the drafter counts. The engine's thread adds and never waits; anybody reads.
+/// What the drafter counts. The engine adds and never waits; anybody reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counts {
     pub(crate) passes: Arc<PassCounters>,

@@ -1,4 +1,4 @@
-//! The model at work, on a thread of its own.
+//! The model at work, on a thread of its own or on that of a sequence that is alone.
 //!
 //! [`Engine`] is the way in: it opens sequences as [`SequenceHandle`]s, which hand in
 //! trees and free everything when dropped. What comes back, comes through the

@@ -52,7 +52,7 @@ pub enum LoadError {
     Thread(#[source] io::Error),
 }
 
-/// A target model, loaded, measured, and at work on its own thread.
+/// A target model, loaded, measured, and at work.
 #[derive(Debug)]
 pub struct Target {
     pub(crate) card: VerifierCard,

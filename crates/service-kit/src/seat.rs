@@ -12,11 +12,12 @@ use std::time::Duration;
 use std::{fmt, mem};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use tokio::time::Instant;
 
 use crate::gauge::{Gauge, Present};
 
-/// A turn that takes longer is taken by the thread alone. To wake it is little beside that, and what else the asker's
-/// runtime has to do would wait.
+/// How long an asker takes turns at most, and who finds each of them longer takes none: to wake the thread is little beside
+/// that, and what else the asker's runtime has to do would wait.
 const SHORT: Duration = Duration::from_millis(5);
 
 /// Turns that go on until nobody can ask any more. Each ends by waiting for something, at least for [`ended`].
@@ -105,15 +106,16 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Asks, and if nobody else does takes turns until what was asked for is done, or they have nothing to do. Whatever is
-    /// then left, the thread goes on with.
+    /// Asks, and if nobody else does takes turns until what was asked for is done, they have nothing to do, or time is up.
+    /// Whatever is then left, the thread goes on with.
     pub fn ask(&self, ask: impl FnOnce(), is_done: impl Fn() -> bool) {
         let shared = &*self.seat.shared;
         let alone = self.seat.open && shared.askers.read() == 1;
         let Some(turns) = alone.then(|| shared.turns.try_lock()).flatten() else { return ask() };
-        let mut taken = Taken::new(turns, &shared.bell);
+        let (begun, mut taken) = (Instant::now(), Taken::new(turns, &shared.bell));
         ask();
-        while !is_done() && shared.bell.has_rung() && take_turn(&mut taken.turns, &shared.bell) {}
+        let goes_on = || !is_done() && shared.bell.has_rung() && begun.elapsed() < SHORT;
+        while goes_on() && take_turn(&mut taken.turns, &shared.bell) {}
     }
 }
 

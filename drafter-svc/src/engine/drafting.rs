@@ -51,7 +51,7 @@ pub(crate) struct Setup {
     pub(crate) trees: bool,
 }
 
-/// A sequence. It travels to the engine's thread with each request and back with the proposal.
+/// A sequence. It travels to the engine with each request and back with the proposal.
 pub(crate) struct Drafting {
     pub(crate) cache: KvCache,
     pub(crate) exits: Exits,

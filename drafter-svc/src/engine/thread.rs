@@ -12,6 +12,7 @@ use espalier_proto::{PassCounters, RoundCounts};
 use espalier_round::Proposed;
 use espalier_service_kit::{Asker, Gauge, Present, Pulse, Seat, Workplace};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use super::drafting::Drafting;
@@ -38,7 +39,7 @@ pub(super) struct GrowRequest {
     pub(super) _growing: Present,
 }
 
-/// The engine's thread; it ends when this and all handles are gone.
+/// The engine, with its thread; that ends when this and all handles are gone.
 pub(crate) struct Engine {
     requests: mpsc::Sender<GrowRequest>,
     seat: Seat,
@@ -129,6 +130,8 @@ impl SequenceHandle {
     pub(crate) async fn grow(&self, drafting: Box<Drafting>) -> Result<(Box<Drafting>, Proposed), SequenceError> {
         let (request, grown) = self.request(drafting);
         let place = self.requests.reserve().await.map_err(|_| SequenceError::Stopped)?;
+        // What is told of the last round is sent before this thread computes.
+        yield_now().await;
         self.asker.ask(|| place.send(request), || !grown.is_empty());
         let mut drafting = grown.await.map_err(|_| SequenceError::Stopped)??;
         let proposed = drafting.finish()?;

@@ -1,4 +1,4 @@
-//! What the engine's thread is asked to do, and what it works with.
+//! What the engine is asked to do, and what it works with.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) type Replies = mpsc::Sender<Reply>;
 /// Tells sequences apart; never used twice, and rising with age.
 pub(super) type Key = u64;
 
-/// What the engine's thread is asked to do.
+/// What the engine is asked to do.
 pub(super) enum Command {
     Open(Key, Box<Opening>),
     Submit(Key, Submitted),
