@@ -127,19 +127,14 @@ impl Drafter {
         let levels = config.workplace.costs().map_or_else(measure, Ok)?;
         let memory = Memory::new(&model, config)?;
         let engine = Engine::start(model.clone(), work, config.workplace).map_err(DrafterError::Thread)?;
-        // A device may hang, and who looks for that must not hang with it.
-        let engine = match (model.decoder().by_kernels(), levels.first()) {
-            (Some(_), Some(&(_, level))) => engine.open_for(level),
-            _ => engine,
-        };
         let slots = Slots::new(config.sequences_max.get(), TargetShares::new(&config.shares));
         Ok(Self(Arc::new(Inner {
+            engine: engine.with_levels(&model, &levels),
             card,
             model,
             exits,
             predictors,
             memory,
-            engine,
             slots,
             verifiers: Verifiers::new(config.allow_verifiers.clone(), config.dialer.to(Role::Verifier)),
             held: Held::new(tokenizer, config.workplace),

@@ -83,9 +83,13 @@ impl Engine {
         Ok(Self { requests: sender, seat, counts, sequences: AtomicU64::new(0), lost, pulse, left })
     }
 
-    /// The same, where a sequence that is alone takes turns that take so long by itself, if they are short.
-    pub(crate) fn open_for(self, turn: Duration) -> Self {
-        Self { seat: self.seat.open_for(turn), ..self }
+    /// The same, where a sequence that is alone takes turns by itself, if the model's levels, by their rows, are short.
+    pub(crate) fn with_levels(self, model: &DraftModel, levels: &[(usize, Duration)]) -> Self {
+        match (model.decoder().by_kernels(), levels.first()) {
+            (Some(_), Some(&(_, level))) => Self { seat: self.seat.open_for(level), ..self },
+            // A device may hang, and who looks for that must not hang with it.
+            _ => self,
+        }
     }
 
     /// Why the thread has ended, if it has.
