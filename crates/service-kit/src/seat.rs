@@ -2,7 +2,7 @@
 //!
 //! A thread of its own takes them. To wake it takes 0.05 to 0.15 ms, and so it does to wake whoever waits for what came of
 //! them: more than a small model needs for a level of a tree. So who is the only one to ask takes them until it has what it
-//! asked for. What several ask for is computed together, by the thread, while they go on.
+//! asked for, as in flat combining. What several ask for is computed together, by the thread, while they go on.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use crate::gauge::{Gauge, Present};
 
-/// How long an asker takes turns at most, and who finds each of them longer takes none: to wake the thread is little beside
-/// that, and what else the asker's runtime has to do would wait.
+/// An asker takes turns for so long at most, and none where a single turn takes longer: what else its runtime has to do waits
+/// meanwhile, and beside a long turn the time to wake the thread is little.
 const SHORT: Duration = Duration::from_millis(5);
 
 /// Turns that go on until nobody can ask any more. Each ends by waiting for something, at least for [`ended`].
@@ -209,6 +209,12 @@ mod tests {
     /// What is asked for: turns of so many, and where the name of the thread is told that took the last one.
     type Request = (usize, oneshot::Sender<Option<String>>);
 
+    /// Turns after which a request panics.
+    const PANICS: usize = 100;
+
+    /// Turns that take longer than an asker takes any.
+    const MANY: usize = 1_000_000;
+
     /// An engine with its thread.
     struct Engine {
         seat: Seat,
@@ -224,7 +230,7 @@ mod tests {
                     for _ in 0..turns {
                         ended().await;
                     }
-                    assert!(turns < 100, "these panic");
+                    assert_ne!(turns, PANICS);
                     told.send(thread::current().name().map(ToOwned::to_owned)).unwrap();
                 }
             });
@@ -282,10 +288,19 @@ mod tests {
     }
 
     #[test]
+    fn an_asker_leaves_the_rest_to_the_thread_when_its_time_is_up() {
+        let engine = Engine::start(SHORT);
+        let asker = engine.seat.asker();
+        assert!((0..1000).any(|_| engine.took(&asker, 3) == Some(true)), "it takes turns at all");
+        assert_eq!(engine.took(&asker, MANY), Some(false));
+        engine.ends();
+    }
+
+    #[test]
     fn turns_that_panic_have_ended_for_all() {
         let engine = Engine::start(SHORT);
         let asker = engine.seat.asker();
-        let spoilt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.took(&asker, 100)));
+        let spoilt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.took(&asker, PANICS)));
         assert!(matches!(spoilt, Err(_) | Ok(None)), "by whom they were taken: the asker, or the thread");
         assert!(engine.requests.is_closed());
         // Where the asker panicked, the thread ends by itself.
