@@ -8,10 +8,6 @@ use std::collections::BTreeMap;
 use espalier_planner::{Closed, Load, Report, Scenario, ScenarioError, simulate};
 use serde::Deserialize;
 
-/// Requests of a turn for each client, and at the least, as `bench load` has them.
-const WAVES: usize = 6;
-const REQUESTS_MIN: usize = 32;
-
 /// Simulations of a level.
 const SEEDS: u64 = 15;
 
@@ -21,11 +17,28 @@ struct Found {
     arm: String,
     policy: String,
     concurrency: usize,
+    requests: usize,
     tokens: usize,
     seconds: f64,
     tau: f64,
     first_token_ms: Spread,
     token_ms: Spread,
+}
+
+/// What was measured, in the order of the table.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Level {
+    clients: usize,
+    arm: String,
+    policy: String,
+    requests: usize,
+}
+
+impl Level {
+    fn of(found: &Found) -> Self {
+        let Found { concurrency, requests, arm, policy, .. } = found.clone();
+        Self { clients: concurrency, arm, policy, requests }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -45,30 +58,31 @@ struct Figures {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let scenario = Scenario::parse(&std::fs::read_to_string(args.next().ok_or("no scenario is given")?)?)?;
-    let mut levels: BTreeMap<(usize, String, String), Vec<Found>> = BTreeMap::new();
+    let mut levels: BTreeMap<Level, Vec<Found>> = BTreeMap::new();
     for path in args {
         for line in std::fs::read_to_string(path)?.lines() {
             let found: Found = serde_json::from_str(line)?;
-            levels.entry((found.concurrency, found.arm.clone(), found.policy.clone())).or_default().push(found);
+            levels.entry(Level::of(&found)).or_default().push(found);
         }
     }
     println!(
         "| clients | way | policy | runs | tokens/s | simulated | off | token p95 ms | first token p95 ms | tau |"
     );
     println!("|---:|---|---|---:|---:|---:|---:|---:|---:|---:|");
-    for ((clients, arm, policy), found) in &levels {
-        let scenario = at(&scenario, *clients, arm, policy);
+    for (level, found) in &levels {
+        let scenario = at(&scenario, level);
         let reports = (0..SEEDS).map(|seed| simulate(&scenario, seed, tokio::time::Instant::now()));
         let reports = reports.map(|report| Ok(simulated(&report?))).collect::<Result<Vec<_>, ScenarioError>>()?;
-        show(*clients, arm, policy, found.len(), medians(found.iter().map(measured)), medians(reports.into_iter()));
+        show(level, found.len(), medians(found.iter().map(measured)), medians(reports.into_iter()));
     }
     Ok(())
 }
 
 /// The scenario under the load of a level.
-fn at(scenario: &Scenario, clients: usize, arm: &str, policy: &str) -> Scenario {
+fn at(scenario: &Scenario, level: &Level) -> Scenario {
     let mut scenario = scenario.clone();
-    let requests = Some(REQUESTS_MIN.max(WAVES * clients));
+    let &Level { clients, ref arm, ref policy, requests } = level;
+    let requests = Some(requests);
     let closed = Closed { clients, requests, seconds: None, start_seconds: None, think_ms: 0.0, warmup_seconds: 0.0 };
     scenario.load = Load::Closed(closed);
     for target in &mut scenario.targets {
@@ -114,7 +128,8 @@ fn simulated(report: &Report) -> Figures {
     }
 }
 
-fn show(clients: usize, arm: &str, policy: &str, runs: usize, found: Figures, simulated: Figures) {
+fn show(level: &Level, runs: usize, found: Figures, simulated: Figures) {
+    let Level { clients, arm, policy, .. } = level;
     let off = |found: f64, simulated: f64| format!("{:+.0} %", 100.0 * (simulated / found - 1.0));
     let both = |found: f64, simulated: f64| format!("{found:.1}, {}", off(found, simulated));
     println!(

@@ -7,6 +7,7 @@ use espalier_drafter::{Learned, PASS_ROWS, RowShares, SlotShares, StepAsk, Targe
 use espalier_speculation::Curve;
 
 use crate::counts::PassCounts;
+use crate::team::By;
 use crate::time::{Time, of_ms};
 use crate::who::Who;
 
@@ -19,6 +20,8 @@ pub(crate) struct Drafter {
     curve: Curve,
     pub(crate) slots: SlotShares,
     pub(crate) slots_max: usize,
+    /// Slots that are held.
+    pub(crate) held: usize,
     pub(crate) learned: Learned,
     shares: RowShares,
     beside: [Duration; 2],
@@ -58,6 +61,7 @@ impl Drafter {
             curve,
             slots: SlotShares::new(slots),
             slots_max: slots,
+            held: 0,
             learned: Learned::default(),
             shares: RowShares::default(),
             beside,
@@ -85,6 +89,11 @@ impl Drafter {
 
     pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// Who begins a pass that the only sequence asks for, and the engine otherwise.
+    pub(crate) fn taken_by(&self) -> By {
+        By::who_asks(self.held, &self.curve)
     }
 
     /// Whether it is at work for a sequence, so that another one would wait.

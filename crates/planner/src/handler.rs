@@ -13,6 +13,10 @@ pub(crate) struct Handler<M> {
     waiting: VecDeque<Handling<M>>,
     /// From when it has a processor, if it has something to do.
     from: Time,
+    /// Whether it computes a pass itself: all else waits.
+    computes: bool,
+    /// When it last left something off. It is awake then.
+    left_off: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -23,13 +27,23 @@ struct Handling<M> {
 
 impl<M> Default for Handler<M> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), from: Time::ZERO }
+        Self { waiting: VecDeque::new(), from: Time::ZERO, computes: false, left_off: None }
     }
 }
 
 impl<M> Handler<M> {
-    pub(crate) fn sleeps(&self) -> bool {
-        self.waiting.is_empty()
+    pub(crate) fn sleeps(&self, now: Time) -> bool {
+        self.waiting.is_empty() && !self.computes && self.left_off != Some(now)
+    }
+
+    /// It computes a pass itself.
+    pub(crate) fn computes(&mut self) {
+        self.computes = true;
+    }
+
+    /// The pass that it computed has ended.
+    pub(crate) fn has_computed(&mut self, now: Time) {
+        (self.computes, self.from, self.left_off) = (false, now, Some(now));
     }
 
     /// There is something to do, and so long it takes.
@@ -48,12 +62,12 @@ impl<M> Handler<M> {
     }
 
     pub(crate) fn runs(&self, now: Time) -> bool {
-        !self.sleeps() && self.from <= now
+        !self.waiting.is_empty() && !self.computes && self.from <= now
     }
 
     /// When it has a processor, or is done with the first thing.
     pub(crate) fn next(&self, now: Time) -> Option<Time> {
-        let first = self.waiting.front()?;
+        let first = self.waiting.front().filter(|_| !self.computes)?;
         Some(if self.runs(now) { now + Duration::from_nanos(first.left.max(0.0).ceil() as u64) } else { self.from })
     }
 
@@ -65,7 +79,9 @@ impl<M> Handler<M> {
     }
 
     /// The first thing, if it is done.
-    pub(crate) fn end(&mut self) -> Option<M> {
-        self.waiting.pop_front_if(|first| first.left < NOTHING).map(|first| first.message)
+    pub(crate) fn end(&mut self, now: Time) -> Option<M> {
+        let done = self.waiting.pop_front_if(|first| first.left < NOTHING)?;
+        self.left_off = Some(now);
+        Some(done.message)
     }
 }

@@ -1,5 +1,6 @@
 //! The processors of one process: a team of threads for one pass at a time, and two threads beside it: one handles
-//! messages, the other reads requests.
+//! messages, the other reads requests. Who is alone at an engine has the thread for messages compute its passes, which
+//! handles none meanwhile, and goes on without being woken.
 //!
 //! A pass that others wait for gives way between layers once it has computed for a slice, as `espalier_model::Team` has it:
 //! whoever waits longest is next. A thread beside it that is woken is given the processor of one that has computed for as
@@ -11,8 +12,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use espalier_service_kit::Seat;
+use espalier_speculation::Curve;
+
 use crate::handler::{Handler, NOTHING};
-use crate::time::Time;
+use crate::time::{Time, of_ms};
 
 /// How long a pass computes before it lets another go first.
 const SLICE: Duration = Duration::from_micros(300);
@@ -40,6 +44,32 @@ pub(crate) enum Beside {
     Requests,
 }
 
+/// Whose thread computes a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The engine's.
+    Engine,
+    /// That for messages, which handles none meanwhile.
+    Messages,
+}
+
+impl By {
+    /// Who computes what is asked for at an engine that holds so many sequences and whose passes take so long: whoever is
+    /// alone there does, as a [`Seat`] has it.
+    pub(crate) fn who_asks(sequences: usize, passes: &Curve) -> Self {
+        if sequences == 1 && of_ms(passes.at(1)) <= Seat::SHORT { Self::Messages } else { Self::Engine }
+    }
+}
+
+/// A pass to be computed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work<P> {
+    pub(crate) whose: P,
+    pub(crate) by: By,
+    pub(crate) takes: Duration,
+    pub(crate) layers: usize,
+}
+
 /// Processors, and what they have to do: passes of `P`, and messages of `M`.
 #[derive(Debug)]
 pub(crate) struct Team<P, M> {
@@ -49,16 +79,25 @@ pub(crate) struct Team<P, M> {
     /// The first has the team.
     passes: VecDeque<Pass<P>>,
     /// Passes that have ended, whose threads have no processor, and by when they have one.
-    ended: VecDeque<(Time, Done<P, M>)>,
+    ended: VecDeque<Ended<P, M>>,
     beside: [Handler<M>; 2],
     /// Since when the first pass computes.
     since: Time,
     now: Time,
 }
 
+/// A pass whose thread has a processor again by some time.
+#[derive(Debug)]
+struct Ended<P, M> {
+    until: Time,
+    by: By,
+    done: Done<P, M>,
+}
+
 #[derive(Debug)]
 struct Pass<P> {
     whose: P,
+    by: By,
     layer: f64,
     work: f64,
     left: f64,
@@ -90,16 +129,21 @@ impl<P: Copy + Eq, M> Team<P, M> {
         !self.passes.is_empty()
     }
 
-    /// A pass of so much work over so many layers wants the team. [`Self::advance`] came before.
-    pub(crate) fn compute(&mut self, whose: P, work: Duration, layers: usize) {
+    /// A pass wants the team. [`Self::advance`] came before.
+    pub(crate) fn compute(&mut self, pass: Work<P>) {
+        let Work { whose, by, takes, layers } = pass;
         self.enter(whose);
-        let work = (work.as_nanos() as f64).max(1.0);
+        if by == By::Messages {
+            self.messages().computes();
+        }
+        let work = (takes.as_nanos() as f64).max(1.0);
         let layer = work / layers.max(1) as f64;
         if self.passes.is_empty() {
             self.since = self.now;
         }
         self.passes.push_back(Pass {
             whose,
+            by,
             layer,
             work,
             left: work,
@@ -113,7 +157,7 @@ impl<P: Copy + Eq, M> Team<P, M> {
     pub(crate) fn handle(&mut self, beside: Beside, message: M, takes: Duration) {
         let from = self.has_room();
         let thread = &mut self.beside[beside as usize];
-        if thread.sleeps() {
+        if thread.sleeps(self.now) {
             thread.wakes(from);
             thread.take(message, takes + self.processors.wake);
         } else {
@@ -145,7 +189,7 @@ impl<P: Copy + Eq, M> Team<P, M> {
         let mut done = Vec::new();
         for (thread, _) in self.beside.iter_mut().zip(run).filter(|(_, runs)| *runs) {
             thread.work(went);
-            done.extend(thread.end().map(Done::Message));
+            done.extend(thread.end(now).map(Done::Message));
         }
         let pass = self.end_pass().or_else(|| self.go_on());
         pass.into_iter().chain(done).collect()
@@ -162,13 +206,27 @@ impl<P: Copy + Eq, M> Team<P, M> {
 
     /// When the first of those that have ended has a processor.
     fn goes_on(&self) -> Option<Time> {
-        let &(by, _) = self.ended.front()?;
-        Some(if self.passes.is_empty() { self.now } else { by })
+        let first = self.ended.front()?;
+        Some(if self.passes.is_empty() { self.now } else { first.until })
     }
 
     fn go_on(&mut self) -> Option<Done<P, M>> {
         self.goes_on().filter(|&at| at <= self.now)?;
-        self.ended.pop_front().map(|(_, done)| done)
+        let Ended { by, done, .. } = self.ended.pop_front()?;
+        self.has_ended(by);
+        Some(done)
+    }
+
+    /// The thread that computed a pass goes on with what it found.
+    fn has_ended(&mut self, by: By) {
+        let now = self.now;
+        if by == By::Messages {
+            self.messages().has_computed(now);
+        }
+    }
+
+    fn messages(&mut self) -> &mut Handler<M> {
+        &mut self.beside[Beside::Messages as usize]
     }
 
     /// Whether who wakes the first of the passes loses its processor to it.
@@ -213,13 +271,14 @@ impl<P: Copy + Eq, M> Team<P, M> {
         let waits = self.passes.len() > 1;
         let first = self.passes.front()?;
         if first.left < NOTHING {
-            let Pass { whose, had, asked, .. } = self.passes.pop_front()?;
+            let Pass { whose, by, had, asked, .. } = self.passes.pop_front()?;
             let done = Done::Pass(whose, (self.now - asked).saturating_sub(had));
             self.begin_turn();
             if !waits || !self.is_put_aside(whose) {
+                self.has_ended(by);
                 return Some(done);
             }
-            self.ended.push_back((self.tick_after(self.now), done));
+            self.ended.push_back(Ended { until: self.tick_after(self.now), by, done });
         } else if first.until(waits) < NOTHING {
             self.passes.rotate_left(1);
             self.begin_turn();
@@ -264,6 +323,10 @@ mod tests {
         Team::new(Processors { cores, threads: 2, wake, tick, stay: US(1400) })
     }
 
+    fn compute(team: &mut Team<char, u8>, whose: char, us: u64, layers: usize) {
+        team.compute(Work { whose, by: By::Engine, takes: US(us), layers });
+    }
+
     /// What is done by when, in microseconds, and what had waited for how long.
     fn run(team: &mut Team<char, u8>) -> Vec<(u128, Done<char, u8>)> {
         let mut found = Vec::new();
@@ -276,15 +339,15 @@ mod tests {
     #[test]
     fn a_pass_alone_takes_its_time() {
         let mut team = team(2, US(5));
-        team.compute('a', US(1000), 10);
+        compute(&mut team, 'a', 1000, 10);
         assert_eq!(run(&mut team), [(1000, Done::Pass('a', US(0)))]);
     }
 
     #[test]
     fn passes_give_way_to_each_other_between_layers_after_a_slice() {
         let mut team = team(3, US(0));
-        team.compute('a', US(1000), 10);
-        team.compute('b', US(250), 5);
+        compute(&mut team, 'a', 1000, 10);
+        compute(&mut team, 'b', 250, 5);
         // `a` computes for three layers, then `b` to its end: it is shorter than a slice.
         assert_eq!(run(&mut team), [(550, Done::Pass('b', US(300))), (1250, Done::Pass('a', US(250)))]);
     }
@@ -292,23 +355,23 @@ mod tests {
     #[test]
     fn whose_turn_it_is_has_to_wake_up() {
         let mut team = team(3, US(30));
-        team.compute('a', US(100), 1);
-        team.compute('b', US(100), 1);
+        compute(&mut team, 'a', 100, 1);
+        compute(&mut team, 'b', 100, 1);
         assert_eq!(run(&mut team), [(100, Done::Pass('a', US(0))), (230, Done::Pass('b', US(100)))]);
     }
 
     #[test]
     fn whose_processor_is_given_away_goes_on_at_a_tick() {
         let mut team = team(1, US(0));
-        team.compute('a', US(500), 1);
-        team.compute('b', US(1000), 1);
+        compute(&mut team, 'a', 500, 1);
+        compute(&mut team, 'b', 1000, 1);
         let mut found = Vec::new();
         while let Some(next) = team.next() {
             for done in team.advance(next) {
                 found.push((next.as_micros(), done));
                 // `b` has one pass after the other.
                 if found.len() < 5 && matches!(found.last(), Some((_, Done::Pass('b', _)))) {
-                    team.compute('b', US(1000), 1);
+                    compute(&mut team, 'b', 1000, 1);
                 }
             }
         }
@@ -322,15 +385,15 @@ mod tests {
     #[test]
     fn passes_of_few_layers_give_way_late() {
         let mut team = team(3, US(0));
-        team.compute('a', US(1000), 2);
-        team.compute('b', US(600), 1);
+        compute(&mut team, 'a', 1000, 2);
+        compute(&mut team, 'b', 600, 1);
         assert_eq!(run(&mut team), [(1100, Done::Pass('b', US(500))), (1600, Done::Pass('a', US(600)))]);
     }
 
     #[test]
     fn messages_are_paid_for_by_passes() {
         let mut team = team(2, US(10));
-        team.compute('a', US(1000), 1);
+        compute(&mut team, 'a', 1000, 1);
         team.handle(Beside::Messages, 1, US(90));
         team.handle(Beside::Messages, 2, US(100));
         // For 200 microseconds the pass has one of two processors.
@@ -341,7 +404,7 @@ mod tests {
     #[test]
     fn who_is_woken_waits_until_who_computes_has_to_make_way() {
         let mut team = team(2, US(0));
-        team.compute('a', US(9000), 1);
+        compute(&mut team, 'a', 9000, 1);
         assert_eq!(team.advance(US(500)), []);
         team.handle(Beside::Messages, 1, US(100));
         // `a` may stay for 1.4 ms, and the first tick after that is at 4 ms.
@@ -351,7 +414,7 @@ mod tests {
     #[test]
     fn who_is_woken_late_has_a_processor_at_once_and_requests_are_read_beside_messages() {
         let mut team = team(2, US(0));
-        team.compute('a', US(4000), 1);
+        compute(&mut team, 'a', 4000, 1);
         assert_eq!(team.advance(US(2000)), []);
         team.handle(Beside::Messages, 1, US(100));
         team.handle(Beside::Requests, 2, US(100));
@@ -364,17 +427,39 @@ mod tests {
     #[test]
     fn whoever_goes_to_sleep_leaves_its_processor_to_who_was_woken() {
         let mut team = team(2, US(0));
-        team.compute('a', US(1000), 1);
-        team.compute('b', US(600), 1);
+        compute(&mut team, 'a', 1000, 1);
+        compute(&mut team, 'b', 600, 1);
         assert_eq!(team.advance(US(500)), []);
         team.handle(Beside::Messages, 1, US(100));
         assert_eq!(run(&mut team)[0], (1100, Done::Message(1)));
     }
 
     #[test]
+    fn who_computes_a_pass_itself_handles_messages_after_it_and_is_awake() {
+        let mut team = team(2, US(50));
+        team.compute(Work { whose: 'a', by: By::Messages, takes: US(1000), layers: 1 });
+        team.handle(Beside::Messages, 1, US(100));
+        assert_eq!(team.advance(US(1000)), [Done::Pass('a', US(0))]);
+        team.handle(Beside::Messages, 2, US(100));
+        assert_eq!(run(&mut team), [(1100, Done::Message(1)), (1200, Done::Message(2))]);
+    }
+
+    #[test]
+    fn whoever_has_just_handled_a_message_is_awake() {
+        let mut team = team(2, US(50));
+        team.handle(Beside::Messages, 1, US(100));
+        assert_eq!(team.advance(US(150)), [Done::Message(1)]);
+        team.handle(Beside::Messages, 2, US(100));
+        assert_eq!(run(&mut team), [(250, Done::Message(2))]);
+        assert_eq!(team.advance(US(300)), []);
+        team.handle(Beside::Messages, 3, US(100));
+        assert_eq!(run(&mut team), [(450, Done::Message(3))]);
+    }
+
+    #[test]
     fn with_a_processor_of_their_own_messages_cost_passes_nothing() {
         let mut team = team(3, US(0));
-        team.compute('a', US(1000), 1);
+        compute(&mut team, 'a', 1000, 1);
         team.handle(Beside::Messages, 1, US(100));
         assert_eq!(run(&mut team).last(), Some(&(1000, Done::Pass('a', US(0)))));
     }

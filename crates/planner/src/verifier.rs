@@ -8,6 +8,7 @@ use espalier_speculation::{Curve, PassLoad, Tree};
 use espalier_verifier::{Pass, PromptTime, Return, TURN_ROWS_MAX, choose_prompts};
 
 use crate::counts::PassCounts;
+use crate::team::By;
 use crate::time::{Time, of_ms};
 use crate::who::{Key, Who};
 
@@ -257,6 +258,11 @@ impl Verifier {
 
     pub(crate) fn has_work(&self) -> bool {
         self.held.values().any(Held::has_work)
+    }
+
+    /// Whose thread computes for a tree that was submitted.
+    pub(crate) fn taken_by(&self) -> By {
+        By::who_asks(self.held.len(), &self.costs.curve)
     }
 
     /// How long a pass that could begin is put off; `shared`: others compute on its processors.

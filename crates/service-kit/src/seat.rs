@@ -16,10 +16,6 @@ use tokio::time::Instant;
 
 use crate::gauge::{Gauge, Present};
 
-/// An asker takes turns for so long at most, and none where a single turn takes longer: what else its runtime has to do waits
-/// meanwhile, and beside a long turn the time to wake the thread is little.
-const SHORT: Duration = Duration::from_millis(5);
-
 /// Turns that go on until nobody can ask any more. Each ends by waiting for something, at least for [`ended`].
 type Turns = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -53,6 +49,10 @@ struct State {
 }
 
 impl Seat {
+    /// An asker takes turns for so long at most, and none where a single turn takes longer: what else its runtime has to do
+    /// waits meanwhile, and beside a long turn the time to wake the thread is little.
+    pub const SHORT: Duration = Duration::from_millis(5);
+
     /// Turns that nobody takes here.
     pub(crate) fn of_nobody() -> Self {
         Self::new(None)
@@ -72,7 +72,7 @@ impl Seat {
     /// The same, where who asks may take turns that take so long, if they are short.
     #[must_use]
     pub fn open_for(self, turn: Duration) -> Self {
-        Self { open: turn <= SHORT, ..self }
+        Self { open: turn <= Self::SHORT, ..self }
     }
 
     /// Takes turns until they have ended.
@@ -114,7 +114,7 @@ impl Asker {
         let Some(turns) = alone.then(|| shared.turns.try_lock()).flatten() else { return ask() };
         let (begun, mut taken) = (Instant::now(), Taken::new(turns, &shared.bell));
         ask();
-        let goes_on = || !is_done() && shared.bell.has_rung() && begun.elapsed() < SHORT;
+        let goes_on = || !is_done() && shared.bell.has_rung() && begun.elapsed() < Seat::SHORT;
         while goes_on() && take_turn(&mut taken.turns, &shared.bell) {}
     }
 }
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn who_is_alone_takes_turns_once_the_thread_has_let_go_of_them() {
-        let engine = Engine::start(SHORT);
+        let engine = Engine::start(Seat::SHORT);
         let asker = engine.seat.asker();
         // It may still look what there is when it is asked.
         assert!((0..1000).any(|_| engine.took(&asker, 3) == Some(true)));
@@ -265,18 +265,18 @@ mod tests {
 
     #[test]
     fn the_thread_takes_turns_for_several_and_long_ones() {
-        let engine = Engine::start(SHORT);
+        let engine = Engine::start(Seat::SHORT);
         let (first, second) = (engine.seat.asker(), engine.seat.asker());
         assert_eq!((engine.took(&first, 1), engine.took(&second, 2)), (Some(false), Some(false)));
         engine.ends();
-        let engine = Engine::start(SHORT + Duration::from_nanos(1));
+        let engine = Engine::start(Seat::SHORT + Duration::from_nanos(1));
         assert_eq!(engine.took(&engine.seat.asker(), 1), Some(false));
         engine.ends();
     }
 
     #[test]
     fn what_an_asker_leaves_the_thread_goes_on_with() {
-        let engine = Engine::start(SHORT);
+        let engine = Engine::start(Seat::SHORT);
         let asker = engine.seat.asker();
         for turns in 0..1000 {
             let (told, hears) = oneshot::channel();
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn an_asker_leaves_the_rest_to_the_thread_when_its_time_is_up() {
-        let engine = Engine::start(SHORT);
+        let engine = Engine::start(Seat::SHORT);
         let asker = engine.seat.asker();
         assert!((0..1000).any(|_| engine.took(&asker, 3) == Some(true)), "it takes turns at all");
         assert_eq!(engine.took(&asker, MANY), Some(false));
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn turns_that_panic_have_ended_for_all() {
-        let engine = Engine::start(SHORT);
+        let engine = Engine::start(Seat::SHORT);
         let asker = engine.seat.asker();
         let spoilt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.took(&asker, PANICS)));
         assert!(matches!(spoilt, Err(_) | Ok(None)), "by whom they were taken: the asker, or the thread");
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn who_asks_where_nobody_takes_turns_has_asked() {
         let asked = std::cell::Cell::new(false);
-        Seat::of_nobody().open_for(SHORT).asker().ask(|| asked.set(true), || false);
+        Seat::of_nobody().open_for(Seat::SHORT).asker().ask(|| asked.set(true), || false);
         assert!(asked.get());
     }
 }

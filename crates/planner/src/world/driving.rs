@@ -9,6 +9,7 @@ use crate::drafter::Request as Wish;
 use crate::drafting::{Ended, Readiness, Step};
 use crate::message::{Message, Outcome, Place};
 use crate::request::{Request, Round, Run};
+use crate::team::By;
 use crate::verifier::Submission;
 use crate::who::Who;
 
@@ -89,9 +90,11 @@ impl World<'_> {
             }
             return;
         };
-        let (sequence, share) = (*sequence, self.targets[target].share.clone());
+        let (sequence, reads) = (*sequence, drafting.reads());
+        let (share, drafts) = (self.targets[target].share.clone(), &self.drafters[drafter]);
+        let by = if reads { By::Engine } else { drafts.taken_by() };
         self.drafters[drafter].ask(Wish { who, sequence, share, rows: step.rows() });
-        self.wake_drafter(drafter);
+        self.wake_drafter(drafter, by);
     }
 
     /// A step of a tree has been run, in a pass that took so long.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Devices, SharedDevices, World};
 use crate::drafting::accepted;
 use crate::message::{Engine, Event, Message, Outcome, Place};
+use crate::team::{By, Work};
 use crate::time::{Time, of_ms};
 use crate::verifier::Answer;
 
@@ -30,7 +31,7 @@ impl SharedDevices {
 
 impl World<'_> {
     /// A pass begins that takes so long where nothing else runs.
-    fn compute(&mut self, engine: Engine, work: Duration) {
+    fn compute(&mut self, engine: Engine, work: Duration, by: By) {
         let (layers, cold_ms) = match engine {
             Engine::Verifier(verifier) => {
                 let entry = &self.scenario.targets[self.targets[self.verifiers[verifier].target].class];
@@ -45,7 +46,7 @@ impl World<'_> {
             Devices::Own { .. } => self.queue.put(self.now + work, Event::PassEnds(engine)),
             Devices::Shared(shared) => {
                 let cold = shared.ran(engine) * cold_ms;
-                shared.team.compute(engine, work + of_ms(cold), layers);
+                shared.team.compute(Work { whose: engine, by, takes: work + of_ms(cold), layers });
             }
         }
     }
@@ -58,19 +59,19 @@ impl World<'_> {
     }
 
     /// Something has come for a verifier: a pass may begin.
-    pub(super) fn wake_verifier(&mut self, verifier: usize) {
+    pub(super) fn wake_verifier(&mut self, verifier: usize, by: By) {
         let own = matches!(self.devices, Devices::Own { .. });
         let waiting = &self.verifiers[verifier];
         // One that looks now and then does not see at once who has come.
         if !waiting.is_running() && (own || waiting.gathers.is_none()) {
-            self.look(verifier);
+            self.look(verifier, by);
         }
     }
 
     /// A sequence has come for a verifier, whose engine gets what it needs and then looks what there is.
     pub(super) fn takes_in(&mut self, verifier: usize) {
         let taking = match &self.devices {
-            Devices::Own { .. } => return self.wake_verifier(verifier),
+            Devices::Own { .. } => return self.wake_verifier(verifier, By::Engine),
             Devices::Shared(shared) => shared.opening,
         };
         let waiting = &mut self.verifiers[verifier];
@@ -85,19 +86,19 @@ impl World<'_> {
     /// It is time to look again, unless the pass has begun.
     pub(super) fn look_again(&mut self, verifier: usize, since: Time) {
         if self.verifiers[verifier].gathers == Some(since) && !self.verifiers[verifier].is_running() {
-            self.look(verifier);
+            self.look(verifier, By::Engine);
         }
     }
 
     /// Begins a pass, or puts it off.
-    fn look(&mut self, verifier: usize) {
+    fn look(&mut self, verifier: usize, by: By) {
         self.verifiers[verifier].gathers = None;
         if !self.verifiers[verifier].has_work() {
             return;
         }
         let shared = matches!(&self.devices, Devices::Shared(shared) if shared.team.is_busy());
         let Some(wait) = self.verifiers[verifier].put_off(self.now, shared) else {
-            return self.begin_pass(verifier);
+            return self.begin_pass(verifier, by);
         };
         let wait = match self.devices {
             Devices::Own { .. } => wait,
@@ -107,9 +108,9 @@ impl World<'_> {
         self.queue.put(self.now + wait, Event::Look(verifier, self.now));
     }
 
-    fn begin_pass(&mut self, verifier: usize) {
+    fn begin_pass(&mut self, verifier: usize, by: By) {
         if let Some(work) = self.verifiers[verifier].begin_turn(self.now) {
-            self.compute(Engine::Verifier(verifier), work);
+            self.compute(Engine::Verifier(verifier), work, by);
         }
     }
 
@@ -130,7 +131,7 @@ impl World<'_> {
         for (runner, outcomes) in told {
             self.send(Place::Verifier(verifier), runner, Message::Outcomes(outcomes));
         }
-        self.look(verifier);
+        self.look(verifier, By::Engine);
     }
 
     /// What the target makes of a round.
@@ -153,13 +154,13 @@ impl World<'_> {
     }
 
     /// Something has come for a drafter.
-    pub(super) fn wake_drafter(&mut self, drafter: usize) {
+    pub(super) fn wake_drafter(&mut self, drafter: usize, by: By) {
         let waiting = &mut self.drafters[drafter];
         if waiting.is_running() {
             return;
         }
         if let Some(work) = waiting.begin_turn(self.now) {
-            self.compute(Engine::Drafter(drafter), work);
+            self.compute(Engine::Drafter(drafter), work, by);
         }
     }
 
@@ -169,6 +170,6 @@ impl World<'_> {
         for request in requests {
             self.stepped(drafter, &request, took);
         }
-        self.wake_drafter(drafter);
+        self.wake_drafter(drafter, By::Engine);
     }
 }

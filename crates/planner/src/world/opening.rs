@@ -12,6 +12,7 @@ use super::World;
 use crate::drafting::Drafting;
 use crate::message::{Message, Place};
 use crate::request::Run;
+use crate::team::By;
 use crate::time::of_ms;
 use crate::verifier::Submission;
 use crate::who::Who;
@@ -121,6 +122,7 @@ impl World<'_> {
         if let Some(kind) = refused {
             return self.send(here, Place::Gateway, Message::Fault(who, Party::Drafter, kind));
         }
+        self.drafters[drafter].held += 1;
         let run = self.drafted_run(who, target, drafter);
         self.set_run(who, run);
         if let Some(verifier) = self.alive(who).and_then(|request| request.verifier) {
@@ -191,8 +193,10 @@ impl World<'_> {
         let (Some(verifier), Some(key)) = (request.verifier, request.run.as_ref().and_then(|run| run.key)) else {
             return;
         };
+        let is_tree = matches!(submission, Submission::Tree(_));
         self.verifiers[verifier].submit(key, submission, now);
-        self.wake_verifier(verifier);
+        let by = if is_tree { self.verifiers[verifier].taken_by() } else { By::Engine };
+        self.wake_verifier(verifier, by);
     }
 
     /// Ends a request's sequence, wherever it is held. What its verifier knows lingers there.
@@ -205,7 +209,9 @@ impl World<'_> {
             self.verifiers[verifier].close(key);
         }
         if let (true, Some(drafter)) = (run.has_slot, request.drafter) {
-            self.drafters[drafter].slots.release(&self.targets[target].name);
+            let drafter = &mut self.drafters[drafter];
+            drafter.slots.release(&self.targets[target].name);
+            drafter.held = drafter.held.saturating_sub(1);
         }
     }
 }
