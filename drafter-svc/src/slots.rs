@@ -110,8 +110,13 @@ impl SlotShares {
         }
     }
 
+    /// Slots that are held.
+    pub fn held(&self) -> usize {
+        self.targets.values().map(|asker| asker.held).sum()
+    }
+
     fn free(&self) -> usize {
-        self.limit.saturating_sub(self.targets.values().map(|asker| asker.held).sum())
+        self.limit.saturating_sub(self.held())
     }
 
     /// Slots that are kept free for others.

@@ -98,7 +98,9 @@ fn at(scenario: &Scenario, level: &Level) -> Scenario {
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    // Of an even number the mean of the two in the middle.
+    let middle = values.get(values.len().saturating_sub(1) / 2..=values.len() / 2).unwrap_or_default();
+    middle.iter().sum::<f64>() / middle.len() as f64
 }
 
 fn medians(all: impl Iterator<Item = Figures>) -> Figures {

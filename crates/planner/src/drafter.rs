@@ -20,8 +20,6 @@ pub(crate) struct Drafter {
     curve: Curve,
     pub(crate) slots: SlotShares,
     pub(crate) slots_max: usize,
-    /// Slots that are held.
-    pub(crate) held: usize,
     pub(crate) learned: Learned,
     shares: RowShares,
     beside: [Duration; 2],
@@ -61,7 +59,6 @@ impl Drafter {
             curve,
             slots: SlotShares::new(slots),
             slots_max: slots,
-            held: 0,
             learned: Learned::default(),
             shares: RowShares::default(),
             beside,
@@ -91,9 +88,9 @@ impl Drafter {
         self.running.is_some()
     }
 
-    /// Who begins a pass that the only sequence asks for, and the engine otherwise.
-    pub(crate) fn taken_by(&self) -> By {
-        By::who_asks(self.held, &self.curve)
+    /// Whose thread computes a level that a sequence asks for.
+    pub(crate) fn computed_by(&self) -> By {
+        By::who_asks(self.slots.held(), &self.curve)
     }
 
     /// Whether it is at work for a sequence, so that another one would wait.

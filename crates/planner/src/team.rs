@@ -1,6 +1,6 @@
 //! The processors of one process: a team of threads for one pass at a time, and two threads beside it: one handles
-//! messages, the other reads requests. Who is alone at an engine has the thread for messages compute its passes, which
-//! handles none meanwhile, and goes on without being woken.
+//! messages, the other reads requests. Where a sequence is alone at an engine, the thread for messages computes its passes:
+//! it handles no messages meanwhile, and is awake when they end.
 //!
 //! A pass that others wait for gives way between layers once it has computed for a slice, as `espalier_model::Team` has it:
 //! whoever waits longest is next. A thread beside it that is woken is given the processor of one that has computed for as
@@ -334,6 +334,14 @@ mod tests {
             found.extend(team.advance(next).into_iter().map(|done| (next.as_micros(), done)));
         }
         found
+    }
+
+    #[test]
+    fn what_a_sequence_alone_asks_for_is_computed_by_whoever_asks_unless_it_takes_long() {
+        let curve = |ms: f64| crate::scenario::curve(&[(1, ms)]);
+        assert_eq!(By::who_asks(1, &curve(5.0)), By::Messages);
+        assert_eq!(By::who_asks(2, &curve(5.0)), By::Engine);
+        assert_eq!(By::who_asks(1, &curve(5.1)), By::Engine);
     }
 
     #[test]

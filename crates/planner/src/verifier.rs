@@ -261,7 +261,7 @@ impl Verifier {
     }
 
     /// Whose thread computes for a tree that was submitted.
-    pub(crate) fn taken_by(&self) -> By {
+    pub(crate) fn computed_by(&self) -> By {
         By::who_asks(self.held.len(), &self.costs.curve)
     }
 

@@ -91,9 +91,9 @@ impl World<'_> {
             return;
         };
         let (sequence, reads) = (*sequence, drafting.reads());
-        let (share, drafts) = (self.targets[target].share.clone(), &self.drafters[drafter]);
-        let by = if reads { By::Engine } else { drafts.taken_by() };
-        self.drafters[drafter].ask(Wish { who, sequence, share, rows: step.rows() });
+        let (share, engine) = (self.targets[target].share.clone(), &mut self.drafters[drafter]);
+        let by = if reads { By::Engine } else { engine.computed_by() };
+        engine.ask(Wish { who, sequence, share, rows: step.rows() });
         self.wake_drafter(drafter, by);
     }
 

@@ -122,7 +122,6 @@ impl World<'_> {
         if let Some(kind) = refused {
             return self.send(here, Place::Gateway, Message::Fault(who, Party::Drafter, kind));
         }
-        self.drafters[drafter].held += 1;
         let run = self.drafted_run(who, target, drafter);
         self.set_run(who, run);
         if let Some(verifier) = self.alive(who).and_then(|request| request.verifier) {
@@ -195,7 +194,7 @@ impl World<'_> {
         };
         let is_tree = matches!(submission, Submission::Tree(_));
         self.verifiers[verifier].submit(key, submission, now);
-        let by = if is_tree { self.verifiers[verifier].taken_by() } else { By::Engine };
+        let by = if is_tree { self.verifiers[verifier].computed_by() } else { By::Engine };
         self.wake_verifier(verifier, by);
     }
 
@@ -209,9 +208,7 @@ impl World<'_> {
             self.verifiers[verifier].close(key);
         }
         if let (true, Some(drafter)) = (run.has_slot, request.drafter) {
-            let drafter = &mut self.drafters[drafter];
-            drafter.slots.release(&self.targets[target].name);
-            drafter.held = drafter.held.saturating_sub(1);
+            self.drafters[drafter].slots.release(&self.targets[target].name);
         }
     }
 }

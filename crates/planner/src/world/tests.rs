@@ -163,3 +163,24 @@ proptest! {
         prop_assert!(report.targets[0].verifiers.utilisation <= 1.0 + 1e-9);
     }
 }
+
+#[test]
+fn whoever_is_alone_wakes_nobody_for_its_trees() {
+    let seconds = |pass_ms: f64, wake_us: f64| {
+        let drafter = serde_json::json!({"name": "d", "curve": [[1, 1.0]]});
+        let machine = serde_json::json!({"shared": {"wake_us": wake_us}});
+        run(
+            &scenario(&[
+                ("/targets/0/curve", serde_json::json!([[1, pass_ms]])),
+                ("/targets/0/policy", "constant,k=2,gate=off".into()),
+                ("/drafters", serde_json::json!([drafter])),
+                ("/machine", machine),
+            ]),
+            1,
+        )
+        .seconds
+    };
+    let lost = |pass_ms: f64| seconds(pass_ms, 1000.0) - seconds(pass_ms, 0.0);
+    // Who asks computes passes of 5 ms; for longer ones the engine's thread wakes it once a round.
+    assert!(lost(5.0) > 0.0 && lost(5.1) > 1.5 * lost(5.0), "{} {}", lost(5.0), lost(5.1));
+}
