@@ -1,26 +1,42 @@
 //! Asking for weights before they are used.
 //!
-//! Few rows take weights as fast as memory hands them out, and the processor's own prefetcher sees to that best. More rows
-//! take longer over each weight, and that prefetcher falls behind: it does not look far ahead of what is read now.
+//! Who takes weights as fast as memory hands them out is served best by the processor's own prefetcher. Who takes longer
+//! over each weight leaves it behind: it does not look far ahead of what is read now, and nothing is fetched while the
+//! processor's window is full of products. Lines are asked for one by one, each beside the use of the one that lies so far
+//! before it: asked for several at once they keep off what is read at the time.
 
 use super::simd::Simd;
 
-/// The fewest rows that take longer over a weight than memory does.
-const ROWS_MIN: usize = 4;
+/// Which products ask for weights, and how early.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ahead {
+    /// The fewest rows that take longer over a weight than memory does.
+    pub(crate) rows_min: usize,
+    /// How many bytes ahead of its use a weight is asked for: what is used within the latency of memory, some 250 ns. It
+    /// waits in the second-level cache, as the nearest one is full of inputs and sums.
+    pub(crate) bytes: usize,
+}
 
-/// How many bytes ahead of its use a weight is asked for then. It waits in the second-level cache, as the
-/// nearest one is full of inputs and sums. From 8 to 128 KB the time is the same: see docs/benchmarks.md, "Weights that
-/// wait in the second-level cache".
-const AHEAD: usize = 16 * 1024;
+impl Ahead {
+    /// Where a row takes weights faster than memory. From 8 to 128 KB the time is the same: see docs/benchmarks.md, "Weights
+    /// that wait in the second-level cache".
+    pub(crate) const USUAL: Self = Self { rows_min: 4, bytes: 16 * 1024 };
+
+    /// How early so many rows ask; none if they do not.
+    #[inline(always)]
+    pub(super) fn of_rows(self, rows: usize) -> Option<usize> {
+        (rows >= self.rows_min).then_some(self.bytes)
+    }
+}
 
 /// Bytes that memory hands out at a time.
 pub(super) const CACHE_LINE: usize = 64;
 
-/// Asks for what comes after the `bytes` that are used at `at` now, where enough rows use them.
+/// Asks for the line so many bytes behind the one at `at`, if any is asked for.
 #[inline(always)]
-pub(super) unsafe fn ask<S: Simd>(at: *const u8, bytes: usize, rows: usize) {
-    if rows >= ROWS_MIN {
+pub(super) unsafe fn ask<S: Simd>(at: *const u8, ahead: Option<usize>) {
+    if let Some(bytes) = ahead {
         // SAFETY: any address may be asked for.
-        (0..bytes).step_by(CACHE_LINE).for_each(|line| unsafe { S::prefetch(at.wrapping_add(AHEAD + line)) });
+        unsafe { S::prefetch(at.wrapping_add(bytes)) }
     }
 }

@@ -221,7 +221,8 @@ pub(crate) unsafe fn register_tile<S: Bf16, O: Order, const R: usize>(p: &TilePr
 
 /// Adds the products of a block with `R` groups to as many rows of sums.
 #[inline(always)]
-unsafe fn multiply<S: Bf16, O: Order, const R: usize>(OneBlock { block, x, acc, acc_stride, .. }: OneBlock<Floats>) {
+unsafe fn multiply<S: Bf16, O: Order, const R: usize>(at: OneBlock<Floats>) {
+    let OneBlock { block, x, acc, acc_stride, .. } = at;
     // SAFETY: a block has the pairs of GROUP inputs; there are R groups and rows.
     unsafe {
         let sums = |r: usize| acc.add(r * acc_stride);
@@ -229,6 +230,7 @@ unsafe fn multiply<S: Bf16, O: Order, const R: usize>(OneBlock { block, x, acc, 
         let mut chains = [begin; 2];
         for pair in 0..GROUP / 2 {
             let weights = block.cast::<u16>().add(pair * 2 * LANES);
+            at.ask::<S>(weights.cast());
             chain::<S, R, true>(&mut chains[O::CHAINS - 1], x, pair, weights);
             chain::<S, R, false>(&mut chains[0], x, pair, weights);
         }

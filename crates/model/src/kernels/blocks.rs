@@ -3,7 +3,7 @@
 //! A panel is cut into strips of one or two vectors of outputs, a strip into blocks of one group of [`GROUP`] inputs each, so
 //! it is read from front to back. What a block holds, and how it is multiplied, is a [`Format`]'s.
 
-use super::ahead;
+use super::ahead::{self, Ahead};
 use super::simd::{LANES, Simd};
 
 /// Inputs of a block.
@@ -54,6 +54,17 @@ pub(crate) struct OneBlock<X> {
     pub(super) x: *const X,
     pub(super) acc: *mut f32,
     pub(super) acc_stride: usize,
+    /// How many bytes ahead of those that are loaded lines are asked for, if they are.
+    pub(super) ahead: Option<usize>,
+}
+
+impl<X> OneBlock<X> {
+    /// Asks for the line ahead of the one at `at`, if this walk asks.
+    #[inline(always)]
+    pub(super) unsafe fn ask<S: Simd>(&self, at: *const u8) {
+        // SAFETY: any address may be asked for.
+        unsafe { ahead::ask::<S>(at, self.ahead) }
+    }
 }
 
 /// What blocks of weights hold, to be multiplied by the instructions of `S`.
@@ -68,6 +79,8 @@ pub(crate) trait Format<S: Simd> {
     const AT_ONCE: usize;
     /// Rows of a register tile, at most 16.
     const ROWS: usize;
+    /// When weights are asked for.
+    const AHEAD: Ahead = Ahead::USUAL;
 
     /// `AT_ONCE` vectors and `R` rows.
     unsafe fn tile<const R: usize>(p: TileProduct<Self::Input>);
@@ -79,26 +92,23 @@ pub(crate) struct TileProduct<X> {
     pub(super) part: BlockProduct<X>,
     /// The first of its vectors.
     vector: usize,
-    /// Which of the tiles that walk these blocks it is, and how many do: they share out what is asked for ahead.
-    turn: usize,
-    turns: usize,
+    /// How early it asks for weights: of the tiles that walk the same vectors the first one does.
+    ahead: Option<usize>,
 }
 
 /// Groups that all rows take before the next ones, whose weights come from memory meanwhile.
 const GROUPS_AT_ONCE: usize = 8;
 
 impl<X> TileProduct<X> {
-    /// The block of a group; one that comes some groups later is asked for.
+    /// The block of a group.
     #[inline(always)]
     pub(super) unsafe fn block<S: Simd, F: Format<S>>(&self, group: usize) -> OneBlock<X> {
-        let BlockProduct { x, x_stride, w, acc, acc_stride, prefetch, .. } = self.part;
+        let BlockProduct { x, x_stride, w, acc, acc_stride, .. } = self.part;
+        let Self { vector, ahead, .. } = *self;
         // SAFETY: the caller names a group of the product.
         unsafe {
-            let block = w.add(group * F::BYTES);
-            if prefetch && (self.turns == 1 || group % self.turns == self.turn) {
-                ahead::ask::<S>(block, F::BYTES, self.part.rows);
-            }
-            OneBlock { block, vector: self.vector, x: x.add(group * x_stride), acc, acc_stride }
+            let (block, x) = (w.add(group * F::BYTES), x.add(group * x_stride));
+            OneBlock { block, vector, x, acc, acc_stride, ahead }
         }
     }
 }
@@ -153,7 +163,9 @@ unsafe fn tiles<S: Simd, F: Format<S>>(strip: BlockProduct<F::Input>) {
         // SAFETY: each row of each vector is walked once.
         unsafe {
             let (x, acc) = (strip.x.add(first), strip.acc.add(first * strip.acc_stride + vector * LANES));
-            let p = TileProduct { part: BlockProduct { x, acc, ..strip }, vector, turn, turns };
+            let asks = strip.prefetch && tile == 0;
+            let ahead = if asks { F::AHEAD.of_rows(strip.rows) } else { None };
+            let p = TileProduct { part: BlockProduct { x, acc, ..strip }, vector, ahead };
             match height {
                 1 => apart::<S, F, 1>(p),
                 2 => apart::<S, F, 2>(p),

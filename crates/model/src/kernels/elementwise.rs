@@ -3,7 +3,7 @@
 //! Plain loops and no closures: a closure is a function of its own, which would be compiled without the instruction
 //! set that its caller enables.
 
-use super::ahead;
+use super::ahead::{self, Ahead};
 use super::simd::{LANES, Simd, exp, to_array};
 
 /// The vector of a chunk of at most [`LANES`] values, the rest being `pad`.
@@ -182,9 +182,10 @@ pub(crate) unsafe fn read<S: Simd>(x: &[f32], rows: usize) -> f32 {
     unsafe {
         let mut sums = [S::splat(0.0); 8];
         for chunk in x.chunks_exact(8 * LANES) {
-            ahead::ask::<S>(chunk.as_ptr().cast(), size_of_val(chunk), rows);
             for (i, total) in sums.iter_mut().enumerate() {
-                *total = S::add(S::load(chunk.as_ptr().add(i * LANES)), *total);
+                let lanes = chunk.as_ptr().add(i * LANES);
+                ahead::ask::<S>(lanes.cast(), Ahead::USUAL.of_rows(rows));
+                *total = S::add(S::load(lanes), *total);
             }
         }
         let mut total = sums[0];

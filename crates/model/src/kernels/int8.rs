@@ -9,6 +9,7 @@
 //! Processors multiply an unsigned with a signed byte. So either the weights are made positive and their signs given to the
 //! inputs, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away again.
 
+use super::ahead::Ahead;
 use super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
 use super::simd::{LANES, Simd};
 
@@ -51,6 +52,8 @@ pub(crate) trait Int8: Simd {
     type Quads: Copy;
     /// Vectors of outputs, one or [`VECTORS`], and rows of a register tile, at most 12 of these.
     const INT8_TILE: (usize, usize);
+    /// When weights are asked for.
+    const INT8_AHEAD: Ahead = Ahead::USUAL;
 
     /// What sums of products with weights of 4 bits begin with.
     unsafe fn nibble_zero() -> Self::NibbleSums;
@@ -122,6 +125,17 @@ fn quads_of(vector: usize, at: usize) -> usize {
     (at * VECTORS + vector) * LANES * QUAD
 }
 
+impl OneBlock<InputGroup> {
+    /// Asks for the lines that 16-bit numbers of all outputs lie in: they are the first vector's to ask for.
+    #[inline(always)]
+    unsafe fn ask_for_scales<S: Simd>(&self, lines: usize) {
+        if self.vector == 0 {
+            // SAFETY: any address may be asked for.
+            (0..lines).for_each(|line| unsafe { self.ask::<S>(self.block.wrapping_add(line * SCALES_BYTES)) });
+        }
+    }
+}
+
 impl Weights for Q8 {
     const BYTES: usize = Q8_BYTES;
 
@@ -133,11 +147,14 @@ impl Weights for Q8 {
             for (r, sums) in sums.iter_mut().enumerate() {
                 *sums = [S::begin(at.x.add(r)); N];
             }
+            at.ask_for_scales::<S>(1);
             let quads = at.block.add(SCALES_BYTES + quads_of(at.vector, 0));
             for quad in 0..GROUP / QUAD {
                 let mut weights = [S::load_quads(quads.add(quads_of(0, quad))); N];
                 for (n, weights) in weights.iter_mut().enumerate() {
-                    *weights = S::load_quads(quads.add(quads_of(n, quad)));
+                    let quads = quads.add(quads_of(n, quad));
+                    at.ask::<S>(quads);
+                    *weights = S::load_quads(quads);
                 }
                 for (r, sums) in sums.iter_mut().enumerate() {
                     for (sum, weights) in sums.iter_mut().zip(weights) {
@@ -165,11 +182,14 @@ impl Weights for Q4 {
         // SAFETY: as above.
         unsafe {
             let mut sums = [[S::nibble_zero(); N]; R];
+            at.ask_for_scales::<S>(2);
             let quads = at.block.add(2 * SCALES_BYTES + quads_of(at.vector, 0));
             for eight in 0..GROUP / (2 * QUAD) {
                 let mut weights = [S::load_nibbles(quads.add(quads_of(0, eight))); N];
                 for (n, weights) in weights.iter_mut().enumerate() {
-                    *weights = S::load_nibbles(quads.add(quads_of(n, eight)));
+                    let quads = quads.add(quads_of(n, eight));
+                    at.ask::<S>(quads);
+                    *weights = S::load_nibbles(quads);
                 }
                 for half in 0..2 {
                     for (r, sums) in sums.iter_mut().enumerate() {
@@ -202,6 +222,7 @@ impl<S: Int8, W: Weights> Format<S> for Int8Blocks<W> {
     const VECTORS: usize = VECTORS;
     const AT_ONCE: usize = S::INT8_TILE.0;
     const ROWS: usize = S::INT8_TILE.1;
+    const AHEAD: Ahead = S::INT8_AHEAD;
 
     #[inline(always)]
     unsafe fn tile<const R: usize>(p: TileProduct<InputGroup>) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use espalier_speculation::SplitMix64;
 
 use super::super::bf16::{self, Bf16Group, Bits, Dots, Floats, TILE_BYTES};
-use super::super::blocks::{self, BlockProduct, Format, GROUP, OneBlock, TileProduct};
+use super::super::blocks::{self, BlockProduct, Format, GROUP, TileProduct};
 use super::super::portable::Portable;
 use super::super::simd::LANES;
 use super::avx512::Avx512;
@@ -72,11 +72,13 @@ impl Format<Avx512> for Native {
         unsafe {
             let mut sums: [__m512; R] = std::array::from_fn(|r| _mm512_loadu_ps(acc.add(r * acc_stride)));
             for group in 0..groups {
-                let OneBlock { block, x, .. } = p.block::<Avx512, Self>(group);
+                let at = p.block::<Avx512, Self>(group);
                 for pair in 0..GROUP / 2 {
-                    let weights = _mm512_loadu_si512(block.cast::<__m512i>().add(pair));
+                    let weights = at.block.cast::<__m512i>().add(pair);
+                    at.ask::<Avx512>(weights.cast());
+                    let weights = _mm512_loadu_si512(weights);
                     for (r, sum) in sums.iter_mut().enumerate() {
-                        *sum = dot(*sum, x.add(r).cast::<i32>().add(pair), weights);
+                        *sum = dot(*sum, at.x.add(r).cast::<i32>().add(pair), weights);
                     }
                 }
             }
