@@ -2,8 +2,8 @@
 //!
 //! Who takes weights as fast as memory hands them out is served best by the processor's own prefetcher. Who takes longer
 //! over each weight leaves it behind: it does not look far ahead of what is read now, and nothing is fetched while the
-//! processor's window is full of products. Lines are asked for one by one, each beside the use of the one that lies so far
-//! before it: asked for several at once they keep off what is read at the time.
+//! processor's window is full of products. So whoever loads a cache line asks for the one a fixed distance further on. Asked
+//! for many at once, lines keep off what is read at the time: see docs/benchmarks.md, "Lines asked for one by one".
 
 use super::simd::Simd;
 
@@ -18,8 +18,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Where a row takes weights faster than memory. From 8 to 128 KB the time is the same: see docs/benchmarks.md, "Weights
-    /// that wait in the second-level cache".
+    /// Where fewer rows take weights faster than memory hands them out. From 8 to 128 KB the time is the same: see
+    /// docs/benchmarks.md, "Weights that wait in the second-level cache".
     pub(crate) const USUAL: Self = Self { rows_min: 4, bytes: 16 * 1024 };
 
     /// How early so many rows ask; none if they do not.
@@ -32,7 +32,7 @@ impl Ahead {
 /// Bytes that memory hands out at a time.
 pub(super) const CACHE_LINE: usize = 64;
 
-/// Asks for the line so many bytes behind the one at `at`, if any is asked for.
+/// Asks for the line `ahead` bytes further on than the one at `at`; none asks for nothing.
 #[inline(always)]
 pub(super) unsafe fn ask<S: Simd>(at: *const u8, ahead: Option<usize>) {
     if let Some(bytes) = ahead {

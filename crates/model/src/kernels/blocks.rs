@@ -54,7 +54,7 @@ pub(crate) struct OneBlock<X> {
     pub(super) x: *const X,
     pub(super) acc: *mut f32,
     pub(super) acc_stride: usize,
-    /// How many bytes ahead of those that are loaded lines are asked for, if they are.
+    /// How many bytes further on than the lines that are loaded others are asked for; none where nothing is.
     pub(super) ahead: Option<usize>,
 }
 

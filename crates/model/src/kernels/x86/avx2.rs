@@ -141,7 +141,7 @@ impl Int8 for Avx2 {
     type Quads = [__m256i; 2];
     // 16 registers: 4 x 2 sums, 2 of weights and 2 of their sizes, one of inputs, one of ones and two for products.
     const INT8_TILE: (usize, usize) = (1, 4);
-    // At two cycles for 16 products one row takes 16 bytes of weights a nanosecond, or less.
+    // Zen 1 multiplies 16 bytes of weights a nanosecond: as fast as memory, and 4 KB in 250 ns.
     const INT8_AHEAD: Ahead = Ahead { rows_min: 1, bytes: 4 * 1024 };
 
     #[inline(always)]
