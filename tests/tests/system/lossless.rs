@@ -45,7 +45,7 @@ async fn plain_decoding_through_all_services_is_the_target_alone() {
         let system = start_in(arithmetic, None, 2).await;
         let client = client(&system);
         for target in TARGETS {
-            let mut oracle = Oracle::load(target, arithmetic);
+            let oracle = Oracle::load(target, arithmetic).await;
             for (i, (prompt, greedy)) in prompts(target).into_iter().enumerate().take(asked) {
                 for sampling in [sampling(0.0, 0), sampling(0.8, i as u64)] {
                     let request = request(target, &prompt, greedy.len(), sampling.clone());
@@ -53,7 +53,7 @@ async fn plain_decoding_through_all_services_is_the_target_alone() {
                     if sampling.is_greedy() && arithmetic == Arithmetic::F32 {
                         assert_eq!(plain.ids(), greedy, "{target}: as transformers decodes");
                     }
-                    let alone = oracle.continuation(&prompt, greedy.len(), sampling);
+                    let alone = oracle.continuation(&prompt, greedy.len(), sampling).await;
                     assert_eq!(plain.ids(), alone, "{target} in {arithmetic}");
                     assert_eq!(plain.completion.speculation.tau, Some(1.0));
                 }

@@ -26,14 +26,14 @@ async fn with_all_parameters_the_text_and_its_logprobs_are_the_target_s_whoever_
     let system = start(&TARGETS, None, 2).await;
     let client = client(&system);
     for target in TARGETS {
-        let mut oracle = Oracle::load(target, Arithmetic::F32);
+        let oracle = Oracle::load(target, Arithmetic::F32).await;
         for (i, (prompt, greedy)) in prompts(target).into_iter().enumerate().take(2) {
             for temperature in [0.0, 0.9] {
                 let sampling = everything(temperature, i as u64, &prompt);
                 let asked =
                     GenerationRequest { logprobs: Some(3), ..request(target, &prompt, TOKENS, sampling.clone()) };
                 let plain = answer(&client, GenerationRequest { speculate: false, ..asked.clone() }).await;
-                assert_eq!(plain.ids(), oracle.continuation(&prompt, TOKENS, sampling), "{target}");
+                assert_eq!(plain.ids(), oracle.continuation(&prompt, TOKENS, sampling).await, "{target}");
                 assert_ne!(plain.ids(), greedy[..TOKENS.min(greedy.len())], "the parameters change something");
                 assert!(plain.tokens.iter().all(|token| token.logprob.is_some() && token.alternatives.len() == 3));
                 for policy in POLICIES {
