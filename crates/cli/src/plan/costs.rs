@@ -10,8 +10,8 @@ const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Tokens before them.
 const CONTEXT: usize = 128;
 
-/// Sequences of a pass that tells what a context costs.
-const SEQUENCES: usize = 8;
+/// Sequences of a pass that tells what a context costs: their keys and values do not fit into a cache any more.
+const SEQUENCES: usize = 32;
 
 /// Passes after which those of a size take what they go on to take: the weights are where they are to be.
 const WARM_UP: usize = 5;
@@ -45,8 +45,7 @@ impl Costs {
         let passes = ROWS.map(|rows| bench.usual_ms(1, rows).map(|ms| (rows, ms)));
         let passes = passes.into_iter().collect::<Result<Vec<_>, _>>()?;
         let at = |rows| passes.iter().find(|pass| pass.0 == rows).map_or(0.0, |pass| pass.1);
-        let more = bench.usual_ms(SEQUENCES, 1)? - at(SEQUENCES);
-        let of_contexts = more.max(0.0) / ((SEQUENCES - 1) * context.max(1)) as f64;
+        let of_contexts = bench.apart_ms()?.max(0.0) / ((SEQUENCES - 1) * context.max(1)) as f64;
         let bare = |ms: f64| (ms - of_contexts * context as f64).max(ms / 2.0);
         let cold = bench.cold_ms()?;
         let prompt = (bench.prompt_ms(context)? - bare(at(1))).max(0.0) / context.saturating_sub(1).max(1) as f64;
@@ -85,16 +84,23 @@ impl Bench<'_> {
         Ok(median(times))
     }
 
-    /// What passes over one row take longer after the caches were used for something else.
+    /// What a pass over rows of as many sequences takes longer than one over as many rows of one sequence: measured in turns,
+    /// as it is little beside what the machine's pace varies by.
+    fn apart_ms(&mut self) -> Result<f64, ModelError> {
+        let apart = |_| Ok(self.pass_ms(SEQUENCES, 1)? - self.pass_ms(1, SEQUENCES)?);
+        let found = (0..PASSES).map(apart).collect::<Result<Vec<_>, ModelError>>()?;
+        Ok(median(found))
+    }
+
+    /// What passes over one row take longer after the caches were used for something else, than as many right after them.
     fn cold_ms(&mut self) -> Result<f64, ModelError> {
-        let usual = self.usual_ms(1, 1)?;
         let mut found = Vec::with_capacity(PASSES);
         for _ in 0..PASSES {
             self.work.read_bandwidth(OTHERS);
-            let first = (0..WARM_UP).map(|_| self.pass_ms(1, 1)).sum::<Result<f64, _>>()?;
-            found.push((first - usual * WARM_UP as f64).max(0.0));
+            let mut few = || (0..WARM_UP).map(|_| self.pass_ms(1, 1)).sum::<Result<f64, _>>();
+            found.push(few()? - few()?);
         }
-        Ok(median(found))
+        Ok(median(found).max(0.0))
     }
 
     /// The usual time of reading a prompt.
