@@ -41,18 +41,26 @@ impl Estimate {
     }
 }
 
+/// What drafting makes of plain decoding, as a logarithm, and how sure that is.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Gain {
+    value: f64,
+    variance: f64,
+    /// Epochs in which drafting was measured without a surprise.
+    looks: u32,
+}
+
 /// Logarithms of the rate of plain decoding and of what drafting makes of it, and how sure they are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Belief {
     pace: f64,
-    gain: f64,
     pace_variance: f64,
-    gain_variance: f64,
+    gain: Gain,
+    /// The gain as it was believed when plain decoding was measured last.
+    before: Gain,
     covariance: f64,
     /// Whether drafting was measured.
     tried: bool,
-    /// Epochs in which it was, without a surprise.
-    looks: u32,
     /// The epoch that all this is of.
     epoch: u64,
 }
@@ -60,17 +68,9 @@ pub(super) struct Belief {
 impl Belief {
     /// After plain decoding was measured in `epoch`; of drafting nothing is known.
     pub(super) fn new(plain: Estimate, epoch: u64) -> Self {
-        let pace_variance = plain.variance();
-        Self {
-            pace: plain.value,
-            gain: 0.0,
-            pace_variance,
-            gain_variance: 0.0,
-            covariance: 0.0,
-            tried: false,
-            looks: 0,
-            epoch,
-        }
+        let (gain, before) = Default::default();
+        let (pace, pace_variance) = (plain.value, plain.variance());
+        Self { pace, pace_variance, gain, before, covariance: 0.0, tried: false, epoch }
     }
 
     /// Whether drafting was measured, so that something is known of its gain.
@@ -80,12 +80,13 @@ impl Belief {
 
     /// Epochs in which drafting was measured without a surprise.
     pub(super) fn looks(&self) -> u32 {
-        self.looks
+        self.gain.looks
     }
 
     /// Takes into account what drafting is `supposed` to gain, where it was not measured yet.
     pub(super) fn suppose(&mut self, supposed: Estimate) {
-        (self.gain, self.gain_variance, self.tried) = (supposed.value, supposed.variance(), true);
+        (self.gain.value, self.gain.variance, self.tried) = (supposed.value, supposed.variance(), true);
+        self.before = self.gain;
     }
 
     /// Takes into account the rate, as a logarithm, that was `measured` in `epoch`. If that surprises, it gives how many
@@ -95,33 +96,40 @@ impl Belief {
         // 1 where the gain is part of what was measured.
         let share = if drafted { 1.0 } else { 0.0 };
         let with_pace = self.pace_variance + share * self.covariance;
-        let with_gain = self.covariance + share * self.gain_variance;
-        let off = measured.value - self.pace - share * self.gain;
+        let with_gain = self.covariance + share * self.gain.variance;
+        let off = measured.value - self.pace - share * self.gain.value;
         let expected = with_pace + share * with_gain + measured.variance();
         let surprise = (off * off / (SURPRISE * SURPRISE) - expected).max(0.0);
         let variance = (expected + surprise).max(f64::MIN_POSITIVE);
         self.pace += with_pace / variance * off;
-        self.gain += with_gain / variance * off;
+        self.gain.value += with_gain / variance * off;
         self.pace_variance += surprise - with_pace * with_pace / variance;
-        self.gain_variance += share * surprise - with_gain * with_gain / variance;
+        self.gain.variance += share * surprise - with_gain * with_gain / variance;
         self.covariance -= with_pace * with_gain / variance;
-        if surprise > 0.0 {
-            return Some(libm::exp(self.pace + share * self.gain - measured.value));
+        let surprises = surprise > 0.0;
+        let believed = libm::exp(self.pace + share * self.gain.value - measured.value);
+        match (drafted, surprises) {
+            (true, _) => self.gain.looks = self.gain.looks.saturating_add(u32::from(!surprises)),
+            (false, false) => self.before = self.gain,
+            // The pace is another one than when plain decoding was measured last. What was drafted since was held against
+            // that one, and tells nothing.
+            (false, true) => (self.gain, self.covariance) = (self.before, 0.0),
         }
-        self.looks = self.looks.saturating_add(u32::from(drafted));
-        None
+        surprises.then_some(believed)
     }
 
     /// What drafting is believed to gain in `epoch`, as a logarithm: the longer it was not measured, the less sure.
     pub(super) fn gain_at(mut self, epoch: u64) -> Estimate {
         self.drift_until(epoch);
-        Estimate { value: self.gain, error: self.gain_variance.max(0.0).sqrt() }
+        Estimate { value: self.gain.value, error: self.gain.variance.max(0.0).sqrt() }
     }
 
     fn drift_until(&mut self, epoch: u64) {
         let epochs = epoch.saturating_sub(self.epoch) as f64;
         self.pace_variance += epochs * JITTER * JITTER;
-        self.gain_variance += epochs * DRIFT * DRIFT;
+        for gain in [&mut self.gain, &mut self.before] {
+            gain.variance += epochs * DRIFT * DRIFT;
+        }
         self.epoch = epoch;
     }
 }
@@ -186,6 +194,29 @@ mod tests {
         assert!(belief.update(true, rate(0.2), 10).is_some_and(|times| times > 4.0));
         let after = belief.gain_at(10);
         assert!(before.value - after.value < 0.15 && after.error > 3.0 * before.error, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn what_was_drafted_while_the_pace_changed_is_taken_back() {
+        let mut belief = hoped();
+        for epoch in 1..4 {
+            belief.update(true, rate(0.4 * 1.3), epoch);
+        }
+        assert!(belief.gain_at(4).value < -0.3, "it looks like a loss: {:?}", belief.gain_at(4));
+        assert!(belief.update(false, rate(0.4), 4).is_some());
+        let after = belief.gain_at(4);
+        assert!((after.value - 0.26).abs() < 1e-9 && (0.26..0.27).contains(&after.error), "{after:?}");
+        assert_eq!(belief.looks(), 0, "as before the first look");
+    }
+
+    #[test]
+    fn what_was_drafted_at_a_pace_that_holds_is_kept() {
+        let mut belief = hoped();
+        for epoch in 1..4 {
+            belief.update(true, rate(0.6), epoch);
+        }
+        assert!(belief.update(false, rate(1.1), 4).is_none());
+        assert!(belief.gain_at(4).value < -0.4 && belief.looks() > 0, "{:?}", belief.gain_at(4));
     }
 
     #[test]

@@ -215,6 +215,24 @@ fn a_spoilt_measure_of_plain_decoding_does_not_have_it_draft() {
 }
 
 #[test]
+fn a_machine_that_slows_down_while_drafting_is_tried_is_not_taken_for_a_loss() {
+    for open in [1, 4] {
+        let drafted = |seed| {
+            let mut sequences = Sequences::seeded(|_| [1.0, 1.15], seed);
+            while !sequences.gate.mode().drafts() {
+                sequences.run(open, 1);
+            }
+            // Somebody else begins to use it, and stays.
+            sequences.machine = |_| [0.45, 0.45 * 1.15];
+            sequences.run(open, 400);
+            sequences.run(open, 600)
+        };
+        let drafted = (0..40).map(drafted).sum::<f64>() / 40.0;
+        assert!(drafted > 0.75, "{open}: {drafted}");
+    }
+}
+
+#[test]
 fn what_loses_by_far_is_seen_in_few_rounds() {
     for seed in 0..40 {
         let drafted = Sequences::seeded(|_| [1.0, 0.12], seed).run(1, 300) * 300.0;
