@@ -10,7 +10,7 @@ const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Tokens before them.
 const CONTEXT: usize = 128;
 
-/// Sequences of a pass that tells what a context costs: their keys and values do not fit into a cache any more.
+/// Sequences of a pass that tells what a context costs: so many that few caches hold all their keys and values.
 const SEQUENCES: usize = 32;
 
 /// Passes after which those of a size take what they go on to take: the weights are where they are to be.
@@ -92,7 +92,8 @@ impl Bench<'_> {
         Ok(median(found))
     }
 
-    /// What passes over one row take longer after the caches were used for something else, than as many right after them.
+    /// What the first passes over one row take longer, after the caches were used for something else, than as many passes
+    /// right after them.
     fn cold_ms(&mut self) -> Result<f64, ModelError> {
         let mut found = Vec::with_capacity(PASSES);
         for _ in 0..PASSES {

@@ -68,9 +68,8 @@ pub(super) struct Belief {
 impl Belief {
     /// After plain decoding was measured in `epoch`; of drafting nothing is known.
     pub(super) fn new(plain: Estimate, epoch: u64) -> Self {
-        let (gain, before) = Default::default();
-        let (pace, pace_variance) = (plain.value, plain.variance());
-        Self { pace, pace_variance, gain, before, covariance: 0.0, tried: false, epoch }
+        let (pace, pace_variance, gain) = (plain.value, plain.variance(), Gain::default());
+        Self { pace, pace_variance, gain, before: gain, covariance: 0.0, tried: false, epoch }
     }
 
     /// Whether drafting was measured, so that something is known of its gain.
@@ -109,7 +108,8 @@ impl Belief {
         let surprises = surprise > 0.0;
         let believed = libm::exp(self.pace + share * self.gain.value - measured.value);
         match (drafted, surprises) {
-            (true, _) => self.gain.looks = self.gain.looks.saturating_add(u32::from(!surprises)),
+            (true, false) => self.gain.looks = self.gain.looks.saturating_add(1),
+            (true, true) => {}
             (false, false) => self.before = self.gain,
             // The pace is another one than when plain decoding was measured last. What was drafted since was held against
             // that one, and tells nothing.
