@@ -3,9 +3,9 @@
 use clap::builder::RangedU64ValueParser;
 
 /// The most requests at once, or slots: as many as a verifier serves.
-const AT_ONCE_MAX: u64 = espalier_verifier::SEQUENCES_LIMIT as u64;
+pub(crate) const AT_ONCE_MAX: usize = espalier_verifier::SEQUENCES_LIMIT;
 
 /// Reads a number of requests at once, or of slots.
 pub(crate) fn at_once() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=AT_ONCE_MAX)
+    RangedU64ValueParser::new().range(1..=AT_ONCE_MAX as u64)
 }

@@ -35,6 +35,7 @@ use self::filled::Filled;
 use self::level::{Level, arrivals};
 use self::outcome::Text;
 use crate::error::BenchError;
+use crate::limits::AT_ONCE_MAX;
 use crate::turns::order;
 
 pub use args::Load;
@@ -84,10 +85,12 @@ fn levels(args: &Load) -> Vec<Level> {
     }
 }
 
-/// Slots of each service: enough that no client of a closed loop is refused, unless told otherwise.
+/// Slots of each service: enough that no client of a closed loop is refused, unless told otherwise. A drafter keeps one for
+/// each target that it does not draft for, so even where all clients ask one target there is one for each of them.
 fn slots(args: &Load) -> usize {
     let open = (!args.rate.is_empty()).then_some(OPEN_SLOTS);
-    args.slots.or(open).unwrap_or_else(|| args.concurrency.iter().copied().max().unwrap_or(1))
+    let closed = || args.concurrency.iter().copied().max().unwrap_or(1) + args.targets.len().saturating_sub(1);
+    args.slots.or(open).unwrap_or_else(|| closed().min(AT_ONCE_MAX))
 }
 
 /// Prompts of all files in turns, so that however few are asked are of all lengths that there are.

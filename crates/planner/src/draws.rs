@@ -33,6 +33,11 @@ impl Draws {
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
+    /// A factor of mean 1 around which it varies by so much, from a lognormal distribution; without a draw if that is 0.
+    pub(crate) fn factor(&mut self, sigma: f64) -> f64 {
+        if sigma == 0.0 { 1.0 } else { libm::exp(sigma * self.normal() - sigma * sigma / 2.0) }
+    }
+
     /// From an exponential distribution of mean 1: the pause before the next of independent arrivals.
     pub(crate) fn exponential(&mut self) -> f64 {
         -libm::log(1.0 - self.unit())
@@ -62,6 +67,8 @@ mod tests {
         assert!(mean.abs() < 0.02 && (variance - 1.0).abs() < 0.03, "{mean} {variance}");
         let (mean, variance) = mean_and_variance(|| draws.exponential());
         assert!((mean - 1.0).abs() < 0.02 && (variance - 1.0).abs() < 0.06, "{mean} {variance}");
+        let (mean, variance) = mean_and_variance(|| draws.factor(0.1));
+        assert!((mean - 1.0).abs() < 0.002 && (variance - 0.01).abs() < 0.001, "{mean} {variance}");
     }
 
     #[test]

@@ -74,6 +74,10 @@ pub struct Target {
     /// whose weights have taken its own ones' place in the caches, in milliseconds.
     #[serde(default)]
     pub cold_ms: f64,
+    /// Standard deviation of what passes take, as a share of it. Without any, those of two targets that share processors
+    /// can keep in step for ever.
+    #[serde(default)]
+    pub jitter: f64,
     /// Its layers, between which a pass gives way where processors are shared.
     #[serde(default = "one")]
     pub layers: usize,
@@ -120,6 +124,9 @@ pub struct Pool {
     /// What a level takes longer where processors are shared and the pass before it was another model's, in milliseconds.
     #[serde(default)]
     pub cold_ms: f64,
+    /// Standard deviation of what levels take, as a share of it.
+    #[serde(default)]
+    pub jitter: f64,
     /// Layers, between which a pass gives way where processors are shared.
     #[serde(default = "one")]
     pub layers: usize,
@@ -234,6 +241,7 @@ impl Target {
         within(|| format!("{field}.prompt_us"), self.prompt_us.unwrap_or(0.0), 0.0..=1e6)?;
         within(|| format!("{field}.context_us"), self.context_us, 0.0..=1e4)?;
         within(|| format!("{field}.cold_ms"), self.cold_ms, 0.0..=1e4)?;
+        within(|| format!("{field}.jitter"), self.jitter, 0.0..=1.0)?;
         within(|| format!("{field}.rate"), self.rate, 1e-6..=1e6)?;
         self.acceptance.check(&format!("{field}.acceptance"))?;
         self.prompt.check(&format!("{field}.prompt"))?;
@@ -253,6 +261,7 @@ impl Pool {
         number("layers", self.layers, 1024.0)?;
         number("slots", self.slots, 65_536.0)?;
         within(|| format!("{field}.cold_ms"), self.cold_ms, 0.0..=1e4)?;
+        within(|| format!("{field}.jitter"), self.jitter, 0.0..=1.0)?;
         check_curve(&self.curve, field)?;
         let known = |name: &&String| scenario.targets.iter().any(|target| target.name == **name);
         match self.serves.iter().find(|name| !known(name)) {

@@ -40,6 +40,8 @@ pub(crate) struct World<'s> {
     now: Time,
     queue: Queue<Event>,
     draws: Draws,
+    /// What passes take more or less than usual. It is apart, so that it does not change who asks what.
+    jitter: Draws,
     devices: Devices,
     classes: Vec<Class>,
     targets: Vec<Target>,

@@ -90,6 +90,9 @@ fn prompts_of_several_files_are_asked_in_turns() {
 #[test]
 fn there_are_slots_for_all_clients_unless_told_otherwise() {
     assert_eq!(slots(&load(&["--concurrency", "3,12,5"])), 12);
+    let two = ["--targets", "medium"];
+    assert_eq!(slots(&load(&[&two[..], &["--concurrency", "3"]].concat())), 4);
+    assert_eq!(slots(&load(&[&two[..], &["--concurrency", "256"]].concat())), 256);
     assert_eq!(slots(&load(&["--rate", "4"])), OPEN_SLOTS);
     assert_eq!(slots(&load(&["--slots", "7"])), 7);
 }

@@ -33,6 +33,7 @@ struct Entry {
     #[serde(flatten)]
     target: Option<TargetCosts>,
     cold_ms: f64,
+    jitter: f64,
     layers: usize,
 }
 
@@ -90,6 +91,6 @@ fn drafter(choice: &DrafterChoice, system: &SystemArgs, work: &mut Workspace) ->
 
 impl Entry {
     fn of(name: String, costs: Costs, layers: usize) -> Self {
-        Self { name, curve: costs.curve, target: None, cold_ms: costs.cold, layers }
+        Self { name, curve: costs.curve, target: None, cold_ms: costs.cold, jitter: costs.jitter, layers }
     }
 }

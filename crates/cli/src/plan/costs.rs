@@ -19,6 +19,10 @@ const WARM_UP: usize = 5;
 /// Passes of a size in a row, of which the median counts.
 const PASSES: usize = 9;
 
+/// The standard deviation of a normal distribution, of which half lies closer to the middle than 1: what the few passes
+/// that were interrupted took does not count.
+const NORMAL: f64 = 1.4826;
+
 /// Bytes that take the place of any weights in the caches.
 const OTHERS: usize = 256 << 20;
 
@@ -32,17 +36,19 @@ pub(super) struct Costs {
     pub(super) context: f64,
     /// What the first passes take longer, all in all, if others have used the caches.
     pub(super) cold: f64,
+    /// Standard deviation of what a pass takes, as a share of it.
+    pub(super) jitter: f64,
 }
 
 impl Costs {
     /// Measures a model while nothing else runs.
     pub(super) fn measure(decoder: &Decoder, work: &mut Workspace) -> Result<Self, ModelError> {
         let context = CONTEXT.min(decoder.config().context / 2);
-        let mut bench = Bench { decoder, work, caches: Vec::new() };
+        let mut bench = Bench { decoder, work, caches: Vec::new(), off: Vec::new() };
         for _ in 0..SEQUENCES {
             bench.open(context)?;
         }
-        let passes = ROWS.map(|rows| bench.usual_ms(1, rows).map(|ms| (rows, ms)));
+        let passes = ROWS.map(|rows| bench.usual_ms(rows).map(|ms| (rows, ms)));
         let passes = passes.into_iter().collect::<Result<Vec<_>, _>>()?;
         let at = |rows| passes.iter().find(|pass| pass.0 == rows).map_or(0.0, |pass| pass.1);
         let of_contexts = bench.apart_ms()?.max(0.0) / ((SEQUENCES - 1) * context.max(1)) as f64;
@@ -54,6 +60,7 @@ impl Costs {
             prompt,
             context: of_contexts,
             cold,
+            jitter: NORMAL * median(bench.off),
         })
     }
 }
@@ -62,6 +69,8 @@ struct Bench<'a> {
     decoder: &'a Decoder,
     work: &'a mut Workspace,
     caches: Vec<KvCache>,
+    /// How far each pass of a size was off the usual one, as a share of it.
+    off: Vec<f64>,
 }
 
 impl Bench<'_> {
@@ -75,13 +84,15 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The usual time of passes over so many rows of each of so many sequences.
-    fn usual_ms(&mut self, sequences: usize, rows: usize) -> Result<f64, ModelError> {
+    /// The usual time of passes over so many rows of a sequence.
+    fn usual_ms(&mut self, rows: usize) -> Result<f64, ModelError> {
         for _ in 0..WARM_UP {
-            self.pass_ms(sequences, rows)?;
+            self.pass_ms(1, rows)?;
         }
-        let times = (0..PASSES).map(|_| self.pass_ms(sequences, rows)).collect::<Result<Vec<_>, _>>()?;
-        Ok(median(times))
+        let times = (0..PASSES).map(|_| self.pass_ms(1, rows)).collect::<Result<Vec<_>, _>>()?;
+        let usual = median(times.clone());
+        self.off.extend(times.iter().map(|time| (time / usual - 1.0).abs()));
+        Ok(usual)
     }
 
     /// What a pass over rows of as many sequences takes longer than one over as many rows of one sequence: measured in turns,

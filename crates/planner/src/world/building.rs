@@ -38,6 +38,7 @@ impl<'s> World<'s> {
             now: Time::ZERO,
             queue: Queue::default(),
             draws: Draws::new(seed),
+            jitter: Draws::new(!seed),
             devices: devices(&scenario.machine),
             classes,
             targets: Vec::new(),

@@ -30,18 +30,19 @@ impl SharedDevices {
 }
 
 impl World<'_> {
-    /// A pass begins that takes so long where nothing else runs.
-    fn compute(&mut self, engine: Engine, work: Duration, by: By) {
-        let (layers, cold_ms) = match engine {
+    /// A pass begins that usually takes so long where nothing else runs.
+    fn compute(&mut self, engine: Engine, usually: Duration, by: By) {
+        let (layers, cold_ms, jitter) = match engine {
             Engine::Verifier(verifier) => {
                 let entry = &self.scenario.targets[self.targets[self.verifiers[verifier].target].class];
-                (entry.layers, entry.cold_ms)
+                (entry.layers, entry.cold_ms, entry.jitter)
             }
             Engine::Drafter(drafter) => {
                 let entry = &self.scenario.drafters[self.drafters[drafter].pool];
-                (entry.layers, entry.cold_ms)
+                (entry.layers, entry.cold_ms, entry.jitter)
             }
         };
+        let work = usually.mul_f64(self.jitter.factor(jitter));
         match &mut self.devices {
             Devices::Own { .. } => self.queue.put(self.now + work, Event::PassEnds(engine)),
             Devices::Shared(shared) => {

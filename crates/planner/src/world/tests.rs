@@ -64,6 +64,17 @@ fn the_network_is_paid_for_by_first_tokens_and_not_by_those_that_have_credit() {
     assert!((target.token_ms.unwrap().p50 - 10.0).abs() < 0.2, "{target:?}");
 }
 
+#[test]
+fn passes_that_vary_take_as_long_as_others_on_average() {
+    let many = ("/load/closed", serde_json::json!({"clients": 1, "requests": 100}));
+    let run_with = |jitter: f64| run(&scenario(&[many.clone(), ("/targets/0/jitter", jitter.into())]), 1);
+    let (even, varied) = (run_with(0.0), run_with(0.1));
+    assert!((varied.seconds / even.seconds - 1.0).abs() < 0.01, "{} {}", varied.seconds, even.seconds);
+    let tokens = varied.targets[0].token_ms.unwrap();
+    // Each gap is the mean of 20 passes, so 95 of 100 are no further off than 1.64 of a standard deviation.
+    assert!((tokens.p95 - 10.0 * (1.0 + 1.64 * 0.1 / 20_f64.sqrt())).abs() < 0.2, "{tokens:?}");
+}
+
 fn drafted(clients: usize, slots: usize, policy: &str) -> Scenario {
     scenario(&[
         ("/load/closed", serde_json::json!({"clients": clients, "requests": 40})),
