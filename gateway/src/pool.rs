@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::address::{Address, Location, ServiceName};
 use crate::balance::{Candidate, choose};
 use crate::config::PEERS_MAX;
-use crate::health::keep_asking;
+use crate::health::{RETRY_INTERVAL, keep_asking};
 use crate::peers::{Card, Held, Peer, Standing};
 use crate::surroundings::Surroundings;
 
@@ -27,6 +27,8 @@ pub(crate) struct Pool<T> {
     members: RwLock<Vec<Member<T>>>,
     /// Choices made so far. Held while one is made, so that each sees what those before it took.
     turn: Mutex<usize>,
+    /// Whether names have been looked up for so long that they stand for all who were begun together with this gateway.
+    settled: AtomicBool,
     /// Told when one of the peers has come up.
     ups: Arc<Notify>,
 }
@@ -63,7 +65,14 @@ impl<T: Card> Pool<T> {
             }
         }
         let members = RwLock::new(members);
-        Self { surroundings: surroundings.clone(), names, members, turn: Mutex::new(0), ups }
+        Self {
+            surroundings: surroundings.clone(),
+            names,
+            members,
+            turn: Mutex::new(0),
+            settled: AtomicBool::new(false),
+            ups,
+        }
     }
 
     /// Looks up every name and asks every service once.
@@ -72,18 +81,25 @@ impl<T: Card> Pool<T> {
         join_all(self.peers().iter().map(|peer| peer.refresh(self.surroundings.workplace))).await;
     }
 
-    /// Goes on asking, each service on its own, and looking names up, until the future is dropped.
+    /// Goes on asking, each service on its own, and looking names up, until the future is dropped. Services that are begun
+    /// together get their addresses one after the other, so names are looked up more often at first.
     pub(crate) async fn watch(&self) {
         let mut asking = JoinSet::new();
         for peer in self.peers() {
             asking.spawn(keep_asking(peer, self.surroundings.clone()));
         }
+        let usual = self.surroundings.resolver.interval;
+        let mut pause = RETRY_INTERVAL.min(usual);
         loop {
-            sleep(self.surroundings.chance.jittered(self.surroundings.resolver.interval)).await;
+            sleep(self.surroundings.chance.jittered(pause)).await;
             for peer in self.resolve().await {
                 asking.spawn(keep_asking(peer, self.surroundings.clone()));
             }
             while asking.try_join_next().is_some() {}
+            if pause == usual {
+                self.settled.store(true, Ordering::Relaxed);
+            }
+            pause = usual.min(pause * 2);
         }
     }
 
@@ -101,12 +117,14 @@ impl<T: Card> Pool<T> {
         known
     }
 
-    /// How many have never said what they are: services that did not answer yet, and names that stand for nobody.
+    /// How many have never said what they are: services that did not answer yet, and names that stand for nobody or may
+    /// stand for more in a moment.
     pub(crate) fn silent(&self) -> usize {
         let members = self.members.read();
         let unheard = members.iter().filter(|member| member.peer.card().is_none()).count();
         let named = |index| members.iter().any(|member| member.name == Some(index));
-        unheard + (0..self.names.len()).filter(|&index| !named(index)).count()
+        let settled = self.settled.load(Ordering::Relaxed);
+        unheard + (0..self.names.len()).filter(|&index| !settled || !named(index)).count()
     }
 
     /// Those that take sequences and suit.
@@ -211,6 +229,7 @@ mod tests {
 
     use espalier_proto::DrafterCard;
     use espalier_service_kit::Dialer;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
     use crate::resolver::Resolver;
@@ -238,11 +257,12 @@ mod tests {
     }
 
     const FIXED: &str = "http://10.0.0.9:50053";
+    const NAMED: &str = "dns+http://drafters:50053";
 
     #[tokio::test]
     async fn who_a_name_stands_for_joins_and_who_it_does_not_leaves() {
         let answer = Answer::default();
-        let pool = pool(&[FIXED, "dns+http://drafters:50053"], &answer);
+        let pool = pool(&[FIXED, NAMED], &answer);
         let mut steps = Vec::new();
         for found in [Some(vec![1, 2]), None, Some(vec![3, 2, 2, 9]), Some(vec![])] {
             answer.lock().clone_from(&found);
@@ -260,7 +280,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_is_found_again_is_the_same_and_one_that_left_is_asked_no_more() {
         let answer = Answer::default();
-        let pool = pool(&["dns+http://drafters:50053"], &answer);
+        let pool = pool(&[NAMED], &answer);
         *answer.lock() = Some(vec![1]);
         let first = pool.resolve().await.remove(0);
         pool.resolve().await;
@@ -271,10 +291,34 @@ mod tests {
         keep_asking(first, Surroundings::default()).await;
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn names_are_looked_up_more_often_at_first_and_may_stand_for_more_until_then() {
+        let (looks, begun) = (Arc::<Mutex<Vec<Duration>>>::default(), Instant::now());
+        let told = Arc::clone(&looks);
+        let resolver = Resolver::new(Duration::from_secs(5), move |_, _| {
+            told.lock().push(begun.elapsed());
+            async { Ok(Vec::new()) }
+        });
+        let pool = Pool {
+            surroundings: Surroundings { resolver, ..Surroundings::default() },
+            ..pool(&[NAMED], &Answer::default())
+        };
+        pool.apply(0, &pool.names[0], Ok(vec![address(1)]));
+        assert_eq!(pool.silent(), 2, "who has not answered, and who may join in a moment");
+        pool.resolve().await;
+        assert!(timeout(Duration::from_secs(60), pool.watch()).await.is_err());
+        let looks = std::mem::take(&mut *looks.lock());
+        let pauses: Vec<f64> = looks.windows(2).map(|two| (two[1] - two[0]).as_secs_f64()).collect();
+        assert!(pauses[0] < 0.5 && pauses[..5].iter().sum::<f64>() < 10.0, "{pauses:?}");
+        assert!(pauses[5..].iter().all(|&pause| pause > 4.0), "{pauses:?}");
+        pool.apply(0, &pool.names[0], Ok(vec![address(1)]));
+        assert_eq!(pool.silent(), 1, "no more are to be expected");
+    }
+
     #[tokio::test]
     async fn no_more_peers_join_than_there_may_be() {
         let answer = Answer::default();
-        let pool = pool(&[FIXED, "dns+http://drafters:50053"], &answer);
+        let pool = pool(&[FIXED, NAMED], &answer);
         *answer.lock() = Some((1000..1000 + 2 * PEERS_MAX).collect());
         assert_eq!(pool.resolve().await.len(), PEERS_MAX - 1);
         assert_eq!(urls(&pool).len(), PEERS_MAX);
