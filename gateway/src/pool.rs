@@ -27,7 +27,7 @@ pub(crate) struct Pool<T> {
     members: RwLock<Vec<Member<T>>>,
     /// Choices made so far. Held while one is made, so that each sees what those before it took.
     turn: Mutex<usize>,
-    /// Whether names have been looked up for so long that they stand for all who were begun together with this gateway.
+    /// Whether names have been looked up for so long that services which were started with this gateway have addresses.
     settled: AtomicBool,
     /// Told when one of the peers has come up.
     ups: Arc<Notify>,
@@ -81,8 +81,9 @@ impl<T: Card> Pool<T> {
         join_all(self.peers().iter().map(|peer| peer.refresh(self.surroundings.workplace))).await;
     }
 
-    /// Goes on asking, each service on its own, and looking names up, until the future is dropped. Services that are begun
-    /// together get their addresses one after the other, so names are looked up more often at first.
+    /// Goes on asking, each service on its own, and looking names up, until the future is dropped. Services that are started
+    /// together get their addresses one by one, so names are looked up more often at first: after a quarter of a second,
+    /// and each time after twice as long.
     pub(crate) async fn watch(&self) {
         let mut asking = JoinSet::new();
         for peer in self.peers() {

@@ -85,8 +85,8 @@ fn levels(args: &Load) -> Vec<Level> {
     }
 }
 
-/// Slots of each service: enough that no client of a closed loop is refused, unless told otherwise. A drafter keeps one for
-/// each target that it does not draft for, so even where all clients ask one target there is one for each of them.
+/// Slots of each service: enough that no client of a closed loop is refused, unless told otherwise. A drafter keeps one free
+/// for each target that holds less than its share, so there is one more for each further target.
 fn slots(args: &Load) -> usize {
     let open = (!args.rate.is_empty()).then_some(OPEN_SLOTS);
     let closed = || args.concurrency.iter().copied().max().unwrap_or(1) + args.targets.len().saturating_sub(1);

@@ -33,7 +33,8 @@ impl Draws {
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
-    /// A factor of mean 1 around which it varies by so much, from a lognormal distribution; without a draw if that is 0.
+    /// From a lognormal distribution of mean 1, `sigma` being the standard deviation of its logarithm; 1 without a draw if
+    /// that is 0.
     pub(crate) fn factor(&mut self, sigma: f64) -> f64 {
         if sigma == 0.0 { 1.0 } else { libm::exp(sigma * self.normal() - sigma * sigma / 2.0) }
     }

@@ -74,8 +74,8 @@ pub struct Target {
     /// whose weights have taken its own ones' place in the caches, in milliseconds.
     #[serde(default)]
     pub cold_ms: f64,
-    /// Standard deviation of what passes take, as a share of it. Without any, those of two targets that share processors
-    /// can keep in step for ever.
+    /// Standard deviation of what passes take, as a share of it, 0 to 1. Without any, passes of two targets that share
+    /// processors can keep in step for ever.
     #[serde(default)]
     pub jitter: f64,
     /// Its layers, between which a pass gives way where processors are shared.
@@ -124,7 +124,7 @@ pub struct Pool {
     /// What a level takes longer where processors are shared and the pass before it was another model's, in milliseconds.
     #[serde(default)]
     pub cold_ms: f64,
-    /// Standard deviation of what levels take, as a share of it.
+    /// Standard deviation of what levels take, as a share of it, 0 to 1.
     #[serde(default)]
     pub jitter: f64,
     /// Layers, between which a pass gives way where processors are shared.

@@ -46,8 +46,8 @@ pub struct Load {
     /// Turns of each way at each level.
     #[arg(long, default_value = "2", value_name = "N")]
     pub(crate) repeats: NonZeroUsize,
-    /// Requests that each verifier and drafter has slots for; when absent as many as there are at once and one for each
-    /// further target, which a drafter keeps for it, or 64 with `--rate`.
+    /// Requests that each verifier and drafter has slots for; when absent as many as there are at once and one more for
+    /// each further target, as drafters keep one free for each, or 64 with `--rate`.
     #[arg(long, value_parser = at_once(), value_name = "N")]
     pub(crate) slots: Option<usize>,
     /// Seconds that a request may take.

@@ -19,9 +19,9 @@ const WARM_UP: usize = 5;
 /// Passes of a size in a row, of which the median counts.
 const PASSES: usize = 9;
 
-/// The standard deviation of a normal distribution, of which half lies closer to the middle than 1: what the few passes
-/// that were interrupted took does not count.
-const NORMAL: f64 = 1.4826;
+/// Standard deviation of a normal distribution whose median absolute deviation is 1. The median is measured, as the few
+/// passes that were interrupted do not change it.
+const DEVIATION_PER_MEDIAN: f64 = 1.4826;
 
 /// Bytes that take the place of any weights in the caches.
 const OTHERS: usize = 256 << 20;
@@ -60,7 +60,7 @@ impl Costs {
             prompt,
             context: of_contexts,
             cold,
-            jitter: NORMAL * median(bench.off),
+            jitter: DEVIATION_PER_MEDIAN * median(bench.off),
         })
     }
 }
@@ -69,7 +69,7 @@ struct Bench<'a> {
     decoder: &'a Decoder,
     work: &'a mut Workspace,
     caches: Vec<KvCache>,
-    /// How far each pass of a size was off the usual one, as a share of it.
+    /// How far each measured pass was off the usual one of its size, as a share of that.
     off: Vec<f64>,
 }
 
