@@ -16,7 +16,7 @@ pub enum Arithmetic {
     /// Weights and inputs rounded to 8 bits in groups of 32 along the inner dimension, each with a scale; exact sums
     /// within a group, f32 beyond it.
     Int8,
-    /// The same with weights rounded to 4 bits, each group with a scale and a smallest weight.
+    /// The same with weights rounded to 4 bits, each group with a scale and a smallest weight; the head's stay in 8.
     Int8Q4,
 }
 
@@ -34,7 +34,8 @@ impl Arithmetic {
     /// take over from each other in mid-text.
     pub fn revision(self) -> u32 {
         match self {
-            Self::F32 | Self::Bf16 | Self::Bf16Dot | Self::Int8 | Self::Int8Q4 => 1,
+            Self::F32 | Self::Bf16 | Self::Bf16Dot | Self::Int8 => 1,
+            Self::Int8Q4 => 2,
         }
     }
 

@@ -49,11 +49,15 @@ impl Decoder {
         let embedding = config.vocab * config.hidden;
         let mut packer = Packer::new(options.arithmetic, options.format);
         let names = Names::of(config.family);
+        let head = if config.tied { names.embedding } else { names.head };
         let mut packed = 0;
         for tensor in inventory(&config, names) {
             packed += match tensor.shape[..] {
                 [_, _] if !config.tied && tensor.name.starts_with(names.embedding) => embedding * STORED_BYTES,
-                [outputs, inputs] => packed_bytes(&mut packer, [outputs, inputs])?,
+                [outputs, inputs] if tensor.name.starts_with(head) => {
+                    packed_bytes(&mut packer, [outputs, inputs], RawMatrix::deciding)?
+                }
+                [outputs, inputs] => packed_bytes(&mut packer, [outputs, inputs], |panel| panel)?,
                 _ => tensor.shape.iter().product::<usize>() * size_of::<f32>(),
             };
         }
@@ -61,10 +65,10 @@ impl Decoder {
     }
 }
 
-/// Bytes of a packed matrix: as many as its number of panels times those of one.
-fn packed_bytes(packer: &mut Packer, [outputs, inputs]: [usize; 2]) -> Result<usize> {
+/// Bytes of a packed matrix that is used as something: as many as its number of panels times those of one.
+fn packed_bytes(packer: &mut Packer, [outputs, inputs]: [usize; 2], used: fn(RawMatrix) -> RawMatrix) -> Result<usize> {
     let zeros = vec![0_u8; PANEL * inputs * STORED_BYTES];
-    let panel = RawMatrix::new(Arc::new(zeros), 0, TensorType::BF16, [PANEL, inputs]);
+    let panel = used(RawMatrix::new(Arc::new(zeros), 0, TensorType::BF16, [PANEL, inputs]));
     Ok(packer.pack(&panel)?.bytes() * outputs.div_ceil(PANEL))
 }
 

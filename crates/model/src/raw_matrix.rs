@@ -63,6 +63,12 @@ impl RawMatrix {
         Self { fine, ..self }
     }
 
+    /// The same as a head, whose outputs decide the tokens: kept in more than 4 bits unless it is stored in 4.
+    pub(crate) fn deciding(self) -> Self {
+        let fine = self.fine || !self.kind.has_four_bits();
+        self.fine(fine)
+    }
+
     /// A copy in memory of its own, which needs no file any more.
     pub(crate) fn in_memory(&self) -> Self {
         let mut bytes = Vec::with_capacity(self.outputs() * self.kind.bytes_of(self.inputs));

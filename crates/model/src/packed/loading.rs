@@ -35,10 +35,9 @@ impl Packed {
 /// Packs what is before the layers and after them.
 fn ends(packer: &mut Packer, raw: &RawParts) -> Result<(Embedding, Head)> {
     let Some(RawLinear { weight, bias }) = raw.head()? else {
-        return Ok((Embedding::Tied, Head { weight: packer.pack(&raw.embedding()?)?, bias: None }));
+        return Ok((Embedding::Tied, Head { weight: packer.pack(&raw.embedding()?.deciding())?, bias: None }));
     };
-    let head = Head { weight: packer.pack(&weight)?, bias: bias.as_ref().map(floats).transpose()? };
-    drop(weight);
+    let head = Head { weight: packer.pack(&weight.deciding())?, bias: bias.as_ref().map(floats).transpose()? };
     Ok((Embedding::Table(raw.embedding()?.in_memory()), head))
 }
 

@@ -11,7 +11,7 @@ const KNOWN: [(Arithmetic, u32, u64); 5] = [
     (Arithmetic::Bf16, 1, 0x4070_a7dc_d087_1987),
     (Arithmetic::Bf16Dot, 1, 0x4167_d704_c510_c602),
     (Arithmetic::Int8, 1, 0x32e8_959a_3821_16fd),
-    (Arithmetic::Int8Q4, 1, 0x5908_4028_d4bb_848d),
+    (Arithmetic::Int8Q4, 2, 0xbabd_2488_7d45_545f),
 ];
 
 /// FNV-1a over words of 32 bits.
