@@ -78,8 +78,8 @@ impl Client {
     }
 
     /// The same connection for requests that are gone on with when they were let in and their stream breaks, at whatever
-    /// gateway then answers, until they have not come any further for so long. The text is that of an unbroken stream (by rejection, of the same
-    /// distribution).
+    /// gateway then answers, until they have not come any further for so long. The text is that of an unbroken stream (by
+    /// rejection, of the same distribution).
     #[must_use]
     pub fn resuming(self, patience: Duration) -> Self {
         Self { patience, ..self }
