@@ -54,10 +54,11 @@ impl Decoder {
         for tensor in inventory(&config, names) {
             packed += match tensor.shape[..] {
                 [_, _] if !config.tied && tensor.name.starts_with(names.embedding) => embedding * STORED_BYTES,
-                [outputs, inputs] if tensor.name.starts_with(head) => {
-                    packed_bytes(&mut packer, [outputs, inputs], RawMatrix::deciding)?
+                [outputs, inputs] => {
+                    let panel = panel(inputs);
+                    let panel = if tensor.name.starts_with(head) { panel.as_head() } else { panel };
+                    packer.pack(&panel)?.bytes() * outputs.div_ceil(PANEL)
                 }
-                [outputs, inputs] => packed_bytes(&mut packer, [outputs, inputs], |panel| panel)?,
                 _ => tensor.shape.iter().product::<usize>() * size_of::<f32>(),
             };
         }
@@ -65,11 +66,10 @@ impl Decoder {
     }
 }
 
-/// Bytes of a packed matrix that is used as something: as many as its number of panels times those of one.
-fn packed_bytes(packer: &mut Packer, [outputs, inputs]: [usize; 2], used: fn(RawMatrix) -> RawMatrix) -> Result<usize> {
+/// As many outputs of a matrix as are packed together: a packed matrix takes as many bytes as its panels do.
+fn panel(inputs: usize) -> RawMatrix {
     let zeros = vec![0_u8; PANEL * inputs * STORED_BYTES];
-    let panel = used(RawMatrix::new(Arc::new(zeros), 0, TensorType::BF16, [PANEL, inputs]));
-    Ok(packer.pack(&panel)?.bytes() * outputs.div_ceil(PANEL))
+    RawMatrix::new(Arc::new(zeros), 0, TensorType::BF16, [PANEL, inputs])
 }
 
 #[cfg(test)]

@@ -64,8 +64,8 @@ impl RawMatrix {
     }
 
     /// The same as a head, whose outputs decide the tokens: kept in more than 4 bits unless it is stored in 4.
-    pub(crate) fn deciding(self) -> Self {
-        let fine = self.fine || !self.kind.has_four_bits();
+    pub(crate) fn as_head(self) -> Self {
+        let fine = !self.kind.has_four_bits();
         self.fine(fine)
     }
 
