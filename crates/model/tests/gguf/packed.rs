@@ -82,5 +82,9 @@ fn only_a_head_and_what_a_file_of_4_bits_has_in_more_are_kept_in_more() {
     let path = golden("qwen3");
     let [four, eight] = [TensorType::Q4_0, TensorType::Q8_0].map(|kind| converted(&path, Some(kind)));
     let sizes = [&four, &eight, &mixed(&path)].map(|folder| bytes(folder, Arithmetic::Int8Q4));
+    // Of each 32 weights 34 bytes in place of 20.
+    let model = Decoder::load(&Checkpoint::open(&path).unwrap(), &LoadOptions::default()).unwrap();
+    let weights = model.config().vocab.next_multiple_of(64) * model.config().hidden;
+    assert_eq!(sizes[1] - sizes[0], weights / 32 * 14);
     assert!(sizes.is_sorted_by(|few, more| few < more) && sizes[2] < bytes(&four, Arithmetic::Int8), "{sizes:?}");
 }
