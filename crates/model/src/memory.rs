@@ -56,7 +56,7 @@ impl Decoder {
                 [_, _] if !config.tied && tensor.name.starts_with(names.embedding) => embedding * STORED_BYTES,
                 [outputs, inputs] => {
                     let panel = panel(inputs);
-                    let panel = if tensor.name.starts_with(head) { panel.as_head() } else { panel };
+                    let panel = if tensor.name.starts_with(head) { panel.for_head() } else { panel };
                     packer.pack(&panel)?.bytes() * outputs.div_ceil(PANEL)
                 }
                 _ => tensor.shape.iter().product::<usize>() * size_of::<f32>(),

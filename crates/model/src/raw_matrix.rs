@@ -64,7 +64,7 @@ impl RawMatrix {
     }
 
     /// The same as a head, whose outputs decide the tokens: kept in more than 4 bits unless it is stored in 4.
-    pub(crate) fn as_head(self) -> Self {
+    pub(crate) fn for_head(self) -> Self {
         let fine = !self.kind.has_four_bits();
         self.fine(fine)
     }

@@ -35,9 +35,9 @@ impl Packed {
 /// Packs what is before the layers and after them.
 fn ends(packer: &mut Packer, raw: &RawParts) -> Result<(Embedding, Head)> {
     let Some(RawLinear { weight, bias }) = raw.head()? else {
-        return Ok((Embedding::Tied, Head { weight: packer.pack(&raw.embedding()?.as_head())?, bias: None }));
+        return Ok((Embedding::Tied, Head { weight: packer.pack(&raw.embedding()?.for_head())?, bias: None }));
     };
-    let head = Head { weight: packer.pack(&weight.as_head())?, bias: bias.as_ref().map(floats).transpose()? };
+    let head = Head { weight: packer.pack(&weight.for_head())?, bias: bias.as_ref().map(floats).transpose()? };
     Ok((Embedding::Table(raw.embedding()?.in_memory()), head))
 }
 
