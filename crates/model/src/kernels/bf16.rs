@@ -192,7 +192,6 @@ impl<S: Bf16, O: Order> Format<S> for Bf16Blocks<O> {
     type Input = Floats;
     const BYTES: usize = TILE_BYTES;
     const VECTORS: usize = 1;
-    const AT_ONCE: usize = 1;
     const ROWS: usize = if S::BF16_CHAINS / O::CHAINS < 12 { S::BF16_CHAINS / O::CHAINS } else { 12 };
 
     #[inline(always)]

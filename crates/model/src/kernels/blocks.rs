@@ -45,12 +45,11 @@ impl<X> BlockProduct<X> {
     }
 }
 
-/// Vectors of a block from `vector` on, the groups of some rows side by side, and the sums that their products are added
-/// to, rows of `acc_stride` elements.
+/// A block, the groups of some rows side by side, and the sums that their products are added to, rows of `acc_stride`
+/// elements.
 #[derive(Clone, Copy)]
 pub(crate) struct OneBlock<X> {
     pub(super) block: *const u8,
-    pub(super) vector: usize,
     pub(super) x: *const X,
     pub(super) acc: *mut f32,
     pub(super) acc_stride: usize,
@@ -75,14 +74,12 @@ pub(crate) trait Format<S: Simd> {
     const BYTES: usize;
     /// Vectors of outputs of a strip.
     const VECTORS: usize;
-    /// Those of them that a register tile takes.
-    const AT_ONCE: usize;
     /// Rows of a register tile, at most 16.
     const ROWS: usize;
     /// When weights are asked for.
     const AHEAD: Ahead = Ahead::USUAL;
 
-    /// `AT_ONCE` vectors and `R` rows.
+    /// All vectors of a strip and `R` rows.
     unsafe fn tile<const R: usize>(p: TileProduct<Self::Input>);
 }
 
@@ -90,9 +87,7 @@ pub(crate) trait Format<S: Simd> {
 pub(crate) struct TileProduct<X> {
     /// The product from the tile's first row and output on.
     pub(super) part: BlockProduct<X>,
-    /// The first of its vectors.
-    vector: usize,
-    /// How early it asks for weights: of the tiles that walk the same vectors the first one does.
+    /// How early it asks for weights: of the tiles that walk the same strip the first one does.
     ahead: Option<usize>,
 }
 
@@ -104,11 +99,10 @@ impl<X> TileProduct<X> {
     #[inline(always)]
     pub(super) unsafe fn block<S: Simd, F: Format<S>>(&self, group: usize) -> OneBlock<X> {
         let BlockProduct { x, x_stride, w, acc, acc_stride, .. } = self.part;
-        let Self { vector, ahead, .. } = *self;
         // SAFETY: the caller names a group of the product.
         unsafe {
             let (block, x) = (w.add(group * F::BYTES), x.add(group * x_stride));
-            OneBlock { block, vector, x, acc, acc_stride, ahead }
+            OneBlock { block, x, acc, acc_stride, ahead: self.ahead }
         }
     }
 }
@@ -154,18 +148,15 @@ unsafe fn apart<S: Simd, F: Format<S>, const R: usize>(p: TileProduct<F::Input>)
 #[inline(always)]
 unsafe fn tiles<S: Simd, F: Format<S>>(strip: BlockProduct<F::Input>) {
     let heights = strip.rows.div_ceil(F::ROWS);
-    let turns = heights * (F::VECTORS / F::AT_ONCE);
-    for turn in 0..turns {
-        let (vector, tile) = (turn / heights * F::AT_ONCE, turn % heights);
+    for tile in 0..heights {
         // The first of them are one row higher where rows do not divide.
         let (low, higher) = (strip.rows / heights, strip.rows % heights);
         let (first, height) = (tile * low + tile.min(higher), low + usize::from(tile < higher));
-        // SAFETY: each row of each vector is walked once.
+        // SAFETY: each row is walked once.
         unsafe {
-            let (x, acc) = (strip.x.add(first), strip.acc.add(first * strip.acc_stride + vector * LANES));
-            let asks = strip.prefetch && tile == 0;
-            let ahead = if asks { F::AHEAD.of_rows(strip.rows) } else { None };
-            let p = TileProduct { part: BlockProduct { x, acc, ..strip }, vector, ahead };
+            let (x, acc) = (strip.x.add(first), strip.acc.add(first * strip.acc_stride));
+            let ahead = if strip.prefetch && tile == 0 { F::AHEAD.of_rows(strip.rows) } else { None };
+            let p = TileProduct { part: BlockProduct { x, acc, ..strip }, ahead };
             match height {
                 1 => apart::<S, F, 1>(p),
                 2 => apart::<S, F, 2>(p),

@@ -50,8 +50,10 @@ pub(crate) trait Int8: Simd {
     type NibbleSums: Copy;
     /// Four weights of each of sixteen outputs, ready to be multiplied.
     type Quads: Copy;
-    /// Vectors of outputs, one or [`VECTORS`], and rows of a register tile, at most 12 of these.
-    const INT8_TILE: (usize, usize);
+    /// Rows of a register tile, at most 12.
+    const INT8_ROWS: usize;
+    /// The most rows of a tile that have room for both vectors of a block; others take one vector after the other.
+    const INT8_ROWS_OF_BOTH: usize = Self::INT8_ROWS;
     /// When weights are asked for.
     const INT8_AHEAD: Ahead = Ahead::USUAL;
 
@@ -87,8 +89,8 @@ pub(crate) trait Weights {
     /// Bytes of a block.
     const BYTES: usize;
 
-    /// Adds the products of `N` vectors of a block with `R` groups to as many rows of sums.
-    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>);
+    /// Adds the products of `N` vectors of a block, from `vector` on, with `R` groups to as many rows of sums.
+    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>, vector: usize);
 }
 
 /// Vectors of outputs of a block.
@@ -128,8 +130,8 @@ fn quads_of(vector: usize, at: usize) -> usize {
 impl OneBlock<InputGroup> {
     /// Asks for the lines that 16-bit numbers of all outputs lie in: they are the first vector's to ask for.
     #[inline(always)]
-    unsafe fn ask_for_scales<S: Simd>(&self, lines: usize) {
-        if self.vector == 0 {
+    unsafe fn ask_for_scales<S: Simd>(&self, vector: usize, lines: usize) {
+        if vector == 0 {
             // SAFETY: any address may be asked for.
             (0..lines).for_each(|line| unsafe { self.ask::<S>(self.block.wrapping_add(line * SCALES_BYTES)) });
         }
@@ -140,15 +142,15 @@ impl Weights for Q8 {
     const BYTES: usize = Q8_BYTES;
 
     #[inline(always)]
-    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>) {
+    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>, vector: usize) {
         // SAFETY: a block has BYTES bytes and N vectors from `vector` on; there are R groups and rows.
         unsafe {
             let mut sums = [[S::begin(at.x); N]; R];
             for (r, sums) in sums.iter_mut().enumerate() {
                 *sums = [S::begin(at.x.add(r)); N];
             }
-            at.ask_for_scales::<S>(1);
-            let quads = at.block.add(SCALES_BYTES + quads_of(at.vector, 0));
+            at.ask_for_scales::<S>(vector, 1);
+            let quads = at.block.add(SCALES_BYTES + quads_of(vector, 0));
             for quad in 0..GROUP / QUAD {
                 let mut weights = [S::load_quads(quads.add(quads_of(0, quad))); N];
                 for (n, weights) in weights.iter_mut().enumerate() {
@@ -163,9 +165,9 @@ impl Weights for Q8 {
                 }
             }
             for n in 0..N {
-                let scales = S::load_f16(at.block.add(scales_of(at.vector + n)).cast());
+                let scales = S::load_f16(at.block.add(scales_of(vector + n)).cast());
                 for (r, sums) in sums.iter().enumerate() {
-                    let acc = at.acc.add(r * at.acc_stride + n * LANES);
+                    let acc = at.acc.add(r * at.acc_stride + (vector + n) * LANES);
                     let scale = S::mul(scales, S::splat((*at.x.add(r)).scale));
                     S::store(acc, S::fma(S::sums_to_f32(sums[n]), scale, S::load(acc)));
                 }
@@ -178,12 +180,12 @@ impl Weights for Q4 {
     const BYTES: usize = Q4_BYTES;
 
     #[inline(always)]
-    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>) {
+    unsafe fn multiply<S: Int8, const N: usize, const R: usize>(at: OneBlock<InputGroup>, vector: usize) {
         // SAFETY: as above.
         unsafe {
             let mut sums = [[S::nibble_zero(); N]; R];
-            at.ask_for_scales::<S>(2);
-            let quads = at.block.add(2 * SCALES_BYTES + quads_of(at.vector, 0));
+            at.ask_for_scales::<S>(vector, 2);
+            let quads = at.block.add(2 * SCALES_BYTES + quads_of(vector, 0));
             for eight in 0..GROUP / (2 * QUAD) {
                 let mut weights = [S::load_nibbles(quads.add(quads_of(0, eight))); N];
                 for (n, weights) in weights.iter_mut().enumerate() {
@@ -200,10 +202,10 @@ impl Weights for Q4 {
                 }
             }
             for n in 0..N {
-                let block = at.block.add(scales_of(at.vector + n));
+                let block = at.block.add(scales_of(vector + n));
                 let [scales, smallest] = [S::load_f16(block.cast()), S::load_f16(block.add(SCALES_BYTES).cast())];
                 for (r, sums) in sums.iter().enumerate() {
-                    let (acc, x) = (at.acc.add(r * at.acc_stride + n * LANES), &*at.x.add(r));
+                    let (acc, x) = (at.acc.add(r * at.acc_stride + (vector + n) * LANES), &*at.x.add(r));
                     let sum = S::sums_to_f32(S::of_nibbles(sums[n]));
                     let scaled = S::fma(sum, S::mul(scales, S::splat(x.scale)), S::load(acc));
                     S::store(acc, S::fma(smallest, S::splat(x.total), scaled));
@@ -220,8 +222,7 @@ impl<S: Int8, W: Weights> Format<S> for Int8Blocks<W> {
     type Input = InputGroup;
     const BYTES: usize = W::BYTES;
     const VECTORS: usize = VECTORS;
-    const AT_ONCE: usize = S::INT8_TILE.0;
-    const ROWS: usize = S::INT8_TILE.1;
+    const ROWS: usize = S::INT8_ROWS;
     const AHEAD: Ahead = S::INT8_AHEAD;
 
     #[inline(always)]
@@ -231,12 +232,21 @@ impl<S: Int8, W: Weights> Format<S> for Int8Blocks<W> {
     }
 }
 
-/// `N` vectors, as many as the set's tile has, and `R` rows.
+/// `R` rows. Blocks are read one after the other, whether their vectors are taken at once or not.
 #[inline(always)]
-pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const N: usize, const R: usize>(p: &TileProduct<InputGroup>) {
+pub(crate) unsafe fn register_tile<S: Int8, W: Weights, const R: usize>(p: &TileProduct<InputGroup>) {
     for group in 0..p.part.groups {
         // SAFETY: `p` describes valid memory; see `BlockProduct`.
-        unsafe { W::multiply::<S, N, R>(p.block::<S, Int8Blocks<W>>(group)) }
+        unsafe {
+            let block = p.block::<S, Int8Blocks<W>>(group);
+            if R <= S::INT8_ROWS_OF_BOTH {
+                W::multiply::<S, VECTORS, R>(block, 0);
+            } else {
+                for vector in 0..VECTORS {
+                    W::multiply::<S, 1, R>(block, vector);
+                }
+            }
+        }
     }
 }
 

@@ -95,7 +95,8 @@ impl Int8 for Portable {
     type Sums = [i32; LANES];
     type NibbleSums = Self::Sums;
     type Quads = [[i8; QUAD]; LANES];
-    const INT8_TILE: (usize, usize) = (1, 4);
+    const INT8_ROWS: usize = 4;
+    const INT8_ROWS_OF_BOTH: usize = 0;
 
     #[inline(always)]
     unsafe fn nibble_zero() -> Self::Sums {
@@ -146,7 +147,7 @@ impl Int8 for Portable {
     }
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
+        unsafe { int8::register_tile::<Self, W, R>(&p) }
     }
 }
 

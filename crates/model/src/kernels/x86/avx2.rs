@@ -139,8 +139,10 @@ impl Int8 for Avx2 {
     /// In 16 bits: a group's products come to `GROUP / 2 * 15 * 127 = 30 480` at most, in each half of a lane.
     type NibbleSums = [__m256i; 2];
     type Quads = [__m256i; 2];
-    // 16 registers: 4 x 2 sums, 2 of weights and 2 of their sizes, one of inputs, one of ones and two for products.
-    const INT8_TILE: (usize, usize) = (1, 4);
+    // 16 registers, two for a vector: 4 rows take as many sums, weights, their sizes, and a register each of inputs and of
+    // ones and two of products. One row has room for two vectors: 2 sums, and twice the weights and sizes.
+    const INT8_ROWS: usize = 4;
+    const INT8_ROWS_OF_BOTH: usize = 1;
     // Zen 1 multiplies 16 bytes of weights a nanosecond: as fast as memory, and 4 KB in 250 ns.
     const INT8_AHEAD: Ahead = Ahead { rows_min: 1, bytes: 4 * 1024 };
 
@@ -210,7 +212,7 @@ impl Int8 for Avx2 {
     #[target_feature(enable = "avx2,fma,f16c")]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
+        unsafe { int8::register_tile::<Self, W, R>(&p) }
     }
 }
 

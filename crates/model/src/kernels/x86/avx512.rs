@@ -128,7 +128,7 @@ impl Int8 for Avx512 {
     type NibbleSums = __m512i;
     type Quads = __m512i;
     // 32 registers: 2 x 12 sums, 2 of weights, one of inputs, which two vectors share.
-    const INT8_TILE: (usize, usize) = (2, 12);
+    const INT8_ROWS: usize = 12;
 
     #[inline(always)]
     unsafe fn nibble_zero() -> Self::Sums {
@@ -178,7 +178,7 @@ impl Int8 for Avx512 {
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
         // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, { Self::INT8_TILE.0 }, R>(&p) }
+        unsafe { int8::register_tile::<Self, W, R>(&p) }
     }
 }
 

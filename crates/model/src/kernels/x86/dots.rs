@@ -62,7 +62,6 @@ impl Format<Avx512> for Native {
     type Input = Bits;
     const BYTES: usize = TILE_BYTES;
     const VECTORS: usize = 1;
-    const AT_ONCE: usize = 1;
     // 16 of 32 registers: enough sums that no instruction waits for the one before.
     const ROWS: usize = 16;
 
