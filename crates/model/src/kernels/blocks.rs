@@ -85,7 +85,7 @@ pub(crate) trait Format<S: Simd> {
 
 /// The part of a product of one strip that a register tile walks.
 pub(crate) struct TileProduct<X> {
-    /// The product from the tile's first row and output on.
+    /// The product from the tile's first row on.
     pub(super) part: BlockProduct<X>,
     /// How early it asks for weights: of the tiles that walk the same strip the first one does.
     ahead: Option<usize>,

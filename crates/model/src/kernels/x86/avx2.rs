@@ -139,8 +139,8 @@ impl Int8 for Avx2 {
     /// In 16 bits: a group's products come to `GROUP / 2 * 15 * 127 = 30 480` at most, in each half of a lane.
     type NibbleSums = [__m256i; 2];
     type Quads = [__m256i; 2];
-    // 16 registers, two for a vector: 4 rows take as many sums, weights, their sizes, and a register each of inputs and of
-    // ones and two of products. One row has room for two vectors: 2 sums, and twice the weights and sizes.
+    // 16 registers: 4 rows of a vector take 8 for sums, 2 for weights, 2 for their sizes, one for inputs, one for ones and
+    // two for products. One row of two vectors takes 4 for sums, 4 for weights and 4 for their sizes.
     const INT8_ROWS: usize = 4;
     const INT8_ROWS_OF_BOTH: usize = 1;
     // Zen 1 multiplies 16 bytes of weights a nanosecond: as fast as memory, and 4 KB in 250 ns.
