@@ -22,7 +22,17 @@ impl ModelInfo {
         let windows = self.config.windows.iter().skip(layers.start).take(layers.len()).copied().collect();
         let config = ModelConfig { layers: layers.len(), windows, ..self.config.clone() };
         let layers_of_states = self.layers_of_states.min(layers.len());
-        Self { rotations: Rotations::new(&config), config, layers: layers.len(), layers_of_states }
+        Self { layers: layers.len(), layers_of_states, ..self.with_config(config) }
+    }
+
+    /// The same layers of a part of the model that has another configuration.
+    pub(crate) fn with_config(&self, config: ModelConfig) -> Self {
+        Self {
+            rotations: Rotations::new(&config),
+            config,
+            layers: self.layers,
+            layers_of_states: self.layers_of_states,
+        }
     }
 
     /// Layers of a cache: after the model's own those of states that stand beside tokens.

@@ -1,11 +1,10 @@
 //! What is read of a model goes to the device part by part.
 
-use std::ops::Range;
-
 use candle_core::{DType, Tensor};
 
 use super::linear::{Map, NormLayer};
 use super::rank_place::RankPlace;
+use super::shard::LinearPart;
 use super::weights::{DeviceModel, Layer, Mlp, Projection, Top};
 use crate::arithmetic::Arithmetic;
 use crate::attention::AttentionShape;
@@ -20,14 +19,6 @@ struct Upload<'a> {
     config: &'a ModelConfig,
     dtype: DType,
     place: &'a RankPlace,
-}
-
-/// What comes of a linear map on a rank.
-enum Cut {
-    /// These outputs of it.
-    Outputs(Range<usize>),
-    /// What these inputs of it add to all outputs.
-    Inputs(Range<usize>),
 }
 
 /// What matrices, keys and values are kept in.
@@ -83,7 +74,10 @@ impl Upload<'_> {
     fn top(&self, raw: &RawTop, embedding: Option<&Tensor>) -> Result<Top> {
         let head = match embedding.filter(|_| raw.is_tied) {
             Some(embedding) => Map { weight: embedding.clone(), bias: None },
-            None => self.map(&raw.head, Cut::Outputs(self.place.shard.tokens(self.config)))?,
+            None => {
+                let shard = self.place.shard;
+                self.map(shard.with_outputs(&raw.head, shard.tokens(self.config)))?
+            }
         };
         Ok(Top { norm: self.norm(&raw.norm)?, head })
     }
@@ -92,17 +86,10 @@ impl Upload<'_> {
         Ok(tensor.to_device(&self.place.device)?.to_dtype(dtype)?.contiguous()?)
     }
 
-    /// A rank's part of a linear map; a bias that belongs to a sum is the first rank's.
-    fn map(&self, raw: &RawLinear, cut: Cut) -> Result<Map> {
-        let (outputs, inputs) = (raw.weight.outputs(), raw.weight.inputs());
-        let (outputs, inputs, has_bias) = match cut {
-            Cut::Outputs(part) => (part, 0..inputs, true),
-            Cut::Inputs(part) => (0..outputs, part, self.place.shard.is_first()),
-        };
-        let bias = raw.bias.as_ref().filter(|_| has_bias);
-        let bias =
-            bias.map(|bias| self.tensor(&bias.narrow(0, outputs.start, outputs.len())?, DType::F32)).transpose()?;
-        Ok(Map { weight: self.tensor(&raw.weight.part(outputs, inputs)?, self.dtype)?, bias })
+    fn map(&self, part: LinearPart<'_>) -> Result<Map> {
+        let bias = part.bias()?.map(|bias| self.tensor(&bias, DType::F32)).transpose()?;
+        let weight = part.map.weight.part(part.outputs, part.inputs)?;
+        Ok(Map { weight: self.tensor(&weight, self.dtype)?, bias })
     }
 
     fn norm(&self, raw: &RawNorm) -> Result<NormLayer> {
@@ -115,16 +102,10 @@ impl Upload<'_> {
         Ok(Some(NormLayer { kind: self.config.norm, weight: self.tensor(weight, DType::F32)?, bias: None }))
     }
 
-    /// What queries of a rank's heads are in all heads', side by side; or keys, or values.
-    fn dims(&self, heads: Range<usize>) -> Range<usize> {
-        let head_dim = self.config.head_dim;
-        heads.start * head_dim..heads.end * head_dim
-    }
-
     fn layer(&self, raw: &RawLayer, layer: usize) -> Result<Layer> {
         let (shard, config) = (self.place.shard, self.config);
         let (heads, kv_heads) = (shard.heads(config), shard.kv_heads(config));
-        let queries = self.map(&raw.q, Cut::Outputs(self.dims(heads.clone())))?;
+        let queries = self.map(shard.with_outputs(&raw.q, shard.query_dims(config)))?;
         let [keys, values] = self.keys_and_values([&raw.k, &raw.v])?;
         let input = Projection { norm: self.norm(&raw.input_norm)?, queries: Some(queries), keys, values };
         let states = raw.states.as_ref().map(|states| {
@@ -135,7 +116,7 @@ impl Upload<'_> {
             input,
             states: states.transpose()?,
             qk_norm: self.head_norm(&raw.q_norm)?.zip(self.head_norm(&raw.k_norm)?),
-            output: self.map(&raw.o, Cut::Inputs(self.dims(heads.clone())))?,
+            output: self.map(shard.with_inputs(&raw.o, shard.query_dims(config)))?,
             post_norm: self.norm(&raw.post_norm)?,
             mlp: self.mlp(&raw.mlp)?,
             attention: AttentionShape {
@@ -148,14 +129,16 @@ impl Upload<'_> {
     }
 
     fn keys_and_values(&self, raw: [&RawLinear; 2]) -> Result<[Map; 2]> {
-        let part = self.dims(self.place.shard.kv_heads(self.config));
-        Ok([self.map(raw[0], Cut::Outputs(part.clone()))?, self.map(raw[1], Cut::Outputs(part))?])
+        let shard = self.place.shard;
+        let part = |raw| self.map(shard.with_outputs(raw, shard.kv_dims(self.config)));
+        Ok([part(raw[0])?, part(raw[1])?])
     }
 
     fn mlp(&self, raw: &RawMlp) -> Result<Mlp> {
-        let inner = self.place.shard.inner(self.config);
-        let into = |raw| self.map(raw, Cut::Outputs(inner.clone()));
-        let out_of = |raw| self.map(raw, Cut::Inputs(inner.clone()));
+        let shard = self.place.shard;
+        let inner = shard.inner(self.config);
+        let into = |raw| self.map(shard.with_outputs(raw, inner.clone()));
+        let out_of = |raw| self.map(shard.with_inputs(raw, inner.clone()));
         Ok(match raw {
             RawMlp::Gated { gate, up, down } => Mlp::Gated { gate: into(gate)?, up: into(up)?, down: out_of(down)? },
             RawMlp::Plain { up, down } => Mlp::Plain { up: into(up)?, down: out_of(down)? },

@@ -6,8 +6,11 @@
 
 use std::ops::Range;
 
+use candle_core::Tensor;
+
 use crate::config::ModelConfig;
 use crate::error::{ModelError, Result};
+use crate::raw_model::RawLinear;
 
 /// One of several ranks that share a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,25 @@ pub(crate) struct Shard {
     pub(crate) rank: usize,
     /// At least one.
     pub(crate) ranks: usize,
+}
+
+/// A rank's part of a linear map.
+pub(super) struct LinearPart<'a> {
+    pub(super) map: &'a RawLinear,
+    pub(super) outputs: Range<usize>,
+    pub(super) inputs: Range<usize>,
+    has_bias: bool,
+}
+
+impl LinearPart<'_> {
+    /// The bias of its outputs, if it is this rank's to add.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub(super) fn bias(&self) -> Result<Option<Tensor>> {
+        let bias = self.map.bias.as_ref().filter(|_| self.has_bias);
+        Ok(bias.map(|bias| bias.narrow(0, self.outputs.start, self.outputs.len())).transpose()?)
+    }
 }
 
 impl Shard {
@@ -47,6 +69,16 @@ impl Shard {
         }
     }
 
+    /// What the queries of its heads are among those of all heads, side by side.
+    pub(super) fn query_dims(self, config: &ModelConfig) -> Range<usize> {
+        dims(self.heads(config), config)
+    }
+
+    /// What its keys are among all heads' keys, and its values among their values.
+    pub(super) fn kv_dims(self, config: &ModelConfig) -> Range<usize> {
+        dims(self.kv_heads(config), config)
+    }
+
     /// Inner units of the feed-forward: all ranks have about as many.
     pub(crate) fn inner(self, config: &ModelConfig) -> Range<usize> {
         self.even(config.ffn)
@@ -64,6 +96,27 @@ impl Shard {
         config.vocab.div_ceil(self.ranks)
     }
 
+    /// Some outputs of a map.
+    pub(super) fn with_outputs(self, map: &RawLinear, outputs: Range<usize>) -> LinearPart<'_> {
+        LinearPart { map, outputs, inputs: 0..map.weight.inputs(), has_bias: true }
+    }
+
+    /// What some inputs of a map add to all its outputs; the bias of such a sum is the first rank's.
+    pub(super) fn with_inputs(self, map: &RawLinear, inputs: Range<usize>) -> LinearPart<'_> {
+        LinearPart { map, outputs: 0..map.weight.outputs(), inputs, has_bias: self.is_first() }
+    }
+
+    /// Its part of a model as if it were one, but for the stream, which is whole.
+    pub(super) fn config(self, config: &ModelConfig) -> ModelConfig {
+        ModelConfig {
+            heads: self.heads(config).len(),
+            kv_heads: self.kv_heads(config).len(),
+            ffn: self.inner(config).len(),
+            vocab: self.tokens(config).len(),
+            ..config.clone()
+        }
+    }
+
     /// Whether it has what only one rank may add to a sum.
     pub(crate) fn is_first(self) -> bool {
         self.rank == 0
@@ -72,6 +125,11 @@ impl Shard {
     fn even(self, count: usize) -> Range<usize> {
         self.rank * count / self.ranks..(self.rank + 1) * count / self.ranks
     }
+}
+
+/// What some heads are in all heads side by side.
+fn dims(heads: Range<usize>, config: &ModelConfig) -> Range<usize> {
+    heads.start * config.head_dim..heads.end * config.head_dim
 }
 
 /// Whether so many ranks can share the heads of a model: as many of each kind on every rank, and queries where their keys

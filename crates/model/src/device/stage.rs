@@ -37,7 +37,7 @@ pub(super) struct Stage {
 enum Engine {
     /// Operations on candle's tensors, by a thread for each rank.
     Ranks(Ranks),
-    /// Kernels of our own on one device, by whoever's pass it is.
+    /// Kernels of our own, by whoever's pass it is.
     Fused(Box<Mutex<FusedModel>>),
 }
 
@@ -54,18 +54,15 @@ impl Stage {
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
         let info = Arc::new(info.part(raw.layers.clone()));
-        let (engine, multiply_adds) = match places {
-            [place] if is_fused(options, &info.config) => {
-                let model = FusedModel::load(&info, raw, place, progress)?;
-                let multiply_adds = model.multiply_adds();
-                (Engine::Fused(Box::new(Mutex::new(model))), multiply_adds)
-            }
-            _ => {
-                let dtype = loading::dtype(options.arithmetic)?;
-                let models = DeviceModel::load(&info.config, raw, dtype, places, progress)?;
-                let multiply_adds = models.iter().map(DeviceModel::multiply_adds).sum();
-                (Engine::Ranks(Ranks::start(&info, models)?), multiply_adds)
-            }
+        let (engine, multiply_adds) = if is_fused(options, &info.config, places) {
+            let model = FusedModel::load(&info, raw, places, progress)?;
+            let multiply_adds = model.multiply_adds();
+            (Engine::Fused(Box::new(Mutex::new(model))), multiply_adds)
+        } else {
+            let dtype = loading::dtype(options.arithmetic)?;
+            let models = DeviceModel::load(&info.config, raw, dtype, places, progress)?;
+            let multiply_adds = models.iter().map(DeviceModel::multiply_adds).sum();
+            (Engine::Ranks(Ranks::start(&info, models)?), multiply_adds)
         };
         Ok(Self { layers: raw.layers.clone(), info, places: places.to_vec(), engine, multiply_adds })
     }
@@ -110,6 +107,7 @@ impl Stage {
 }
 
 /// Whether kernels of our own run a model, not operations on tensors.
-fn is_fused(options: &LoadOptions, config: &ModelConfig) -> bool {
-    matches!(options.device, DeviceKind::Cuda(_) | DeviceKind::Emulated) && fused::supports(config, options.arithmetic)
+fn is_fused(options: &LoadOptions, config: &ModelConfig, places: &[RankPlace]) -> bool {
+    matches!(options.device, DeviceKind::Cuda(_) | DeviceKind::Emulated)
+        && fused::supports(config, options.arithmetic, places.iter().map(|place| place.shard))
 }

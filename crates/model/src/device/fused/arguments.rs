@@ -1,5 +1,7 @@
 //! What kernels take: the structures of the same names in `kernels/`.
 
+use super::partition::PARTS_MAX;
+
 /// A structure that a kernel takes by value.
 ///
 /// # Safety
@@ -29,11 +31,15 @@ arguments! {
         unit_steps: i32, places: i32,
     }
     Pack { from: u64, to: u64, outputs: i32, inputs: i32, steps: i32, wide: i32, first: i32, alternate: i32 }
-    Embed { tokens: u64, embedding: u64, x: u64, width: i32, filler: i32 }
+    Embed { tokens: u64, embedding: u64, x: u64, sums: u64, width: i32, first: i32, count: i32, filler: i32 }
     Keep { rows: u64, from: u64, to: u64, width: i32, filler: i32 }
     AddNorm {
-        x: u64, sums: u64, bias: u64, weight: u64, weight_bias: u64, normed: u64,
-        eps: f32, width: i32, splits: i32, rows: i32, is_centred: i32, steps: i32, tiles: i32, filler: i32,
+        x: u64, sums: u64, given: u64, turns: u64, bias: u64, weight: u64, weight_bias: u64, normed: u64,
+        eps: f32, width: i32, parts: i32, rows: i32, is_centred: i32, steps: i32, tiles: i32, filler: i32,
+    }
+    Give {
+        sums: u64, bias: u64, inboxes: [u64; PARTS_MAX], given: [u64; PARTS_MAX], turns: u64,
+        width: i32, splits: i32, rows: i32, most_rows: i32, rank: i32, ranks: i32,
     }
     Heads {
         sums: u64, bias: u64, query_norm: u64, key_norm: u64, rotations: u64, queries: u64, at: u64, lists: u64,
@@ -45,7 +51,7 @@ arguments! {
         heads: i32, kv_heads: i32, size: i32, layer: i32, beside: i32, window: i32, part_count: i32, steps: i32,
         tiles: i32, first_row: i32, rows: i32, filler: i32,
     }
-    Decide { logits: u64, said: u64, wanted: u64, vocabulary: i32, count: i32 }
+    Decide { logits: u64, said: u64, wanted: u64, vocabulary: i32, count: i32, first: i32, filler: i32 }
     MoveRows { moves: u64, lists: u64, count: i32, width: i32 }
     AddBias { rows: u64, bias: u64, width: i32, filler: i32 }
 }

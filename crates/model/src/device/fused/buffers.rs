@@ -57,6 +57,11 @@ pub(super) struct Buffers {
 }
 
 impl Sizes {
+    /// Rows that go through a layer at once, at most.
+    pub(super) fn rows_at_once(&self) -> usize {
+        self.rows.min(ROWS_AT_ONCE)
+    }
+
     /// As large as before, and as work and a sheet need.
     pub(super) fn with(mut self, config: &ModelConfig, rows: usize, work: &[Work], sheet: &Sheet) -> Self {
         let grow = |size: &mut usize, need: usize| *size = (*size).max(need.next_power_of_two());
@@ -111,7 +116,7 @@ impl Buffers {
         weights: &Weights,
         sizes: Sizes,
     ) -> Result<()> {
-        let rows = sizes.rows.min(ROWS_AT_ONCE);
+        let rows = sizes.rows_at_once();
         let grow = |memory: &mut Memory, bytes: usize| -> Result<()> {
             if memory.bytes < bytes {
                 *memory = machine.allocate(bytes)?;
@@ -148,10 +153,10 @@ impl Buffers {
         self.fixed(self.sizes.fixed.next_multiple_of(2))
     }
 
-    /// A sheet as it is uploaded.
-    pub(super) fn bytes_of(&self, sheet: &Sheet) -> Vec<u8> {
+    /// A sheet as it is uploaded to a rank.
+    pub(super) fn bytes_of(&self, sheet: &Sheet, rank: usize) -> Vec<u8> {
         let gap = self.sizes.fixed.next_multiple_of(2) - sheet.fixed.len();
-        let numbers = sheet.fixed.iter().copied().chain(std::iter::repeat_n(0, gap)).chain(sheet.lists.iter().copied());
+        let numbers = sheet.fixed.iter().copied().chain(std::iter::repeat_n(0, gap)).chain(sheet.lists_of(rank));
         let mut bytes = Vec::with_capacity((sheet.fixed.len() + gap + sheet.lists.len()) * WORD);
         numbers.for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
         bytes

@@ -19,7 +19,7 @@ type Decision = Result<Token, LogitsError>;
 
 /// What the kernel finds of rows of `width` logits each; none where it takes all logits to decide.
 fn decide(logits: &[f32], width: usize, wanted: &BestOfRows) -> Computed<Vec<Option<Decision>>> {
-    let (mut machine, mut sheet, rows) = (Emulated::default(), Sheet::default(), wanted.rows.len());
+    let (mut machine, mut sheet, rows) = (Emulated::start()?, Sheet::default(), wanted.rows.len());
     let at = sheet.wanted(wanted, rows);
     let each = 3 + 2 * wanted.count;
     let [on_logits, on_sheet, said] =
@@ -34,13 +34,15 @@ fn decide(logits: &[f32], width: usize, wanted: &BestOfRows) -> Computed<Vec<Opt
         wanted: on_sheet.address + at as u64 * 4,
         vocabulary: width as i32,
         count: wanted.count as i32,
+        first: 0,
+        filler: 0,
     };
     machine.launch(&Launch {
         kernel: "decide",
         grid: [rows as u32, 1, 1],
         threads: 1024,
         lent: 0,
-        arguments: arguments.bytes(),
+        arguments: arguments.bytes().to_vec(),
     })?;
     let heard = wanted.heard(&machine.download(said.address, rows * each)?, 1);
     let token = |told| match told {

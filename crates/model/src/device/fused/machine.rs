@@ -4,7 +4,7 @@ use std::any::Any;
 
 use candle_core::{Result, Tensor};
 
-/// Memory of a machine, zero at first and freed with this.
+/// Memory of a machine, zero at first. It is freed once all is done that the machine was asked to before this is dropped.
 pub(super) struct Memory {
     pub(super) address: u64,
     pub(super) bytes: usize,
@@ -13,7 +13,8 @@ pub(super) struct Memory {
 
 /// A kernel to run: it takes one structure, which it is given by value. It may begin before the one that it follows has ended,
 /// up to where it waits for it.
-pub(super) struct Launch<'a> {
+#[derive(Clone)]
+pub(super) struct Launch {
     pub(super) kernel: &'static str,
     /// Blocks of threads.
     pub(super) grid: [u32; 3],
@@ -21,7 +22,7 @@ pub(super) struct Launch<'a> {
     pub(super) threads: u32,
     /// Bytes of shared memory that it is lent.
     pub(super) lent: u32,
-    pub(super) arguments: &'a [u8],
+    pub(super) arguments: Vec<u8>,
 }
 
 /// What runs kernels, one after the other in the order in which it was asked to.
@@ -33,6 +34,12 @@ pub(super) trait Machine: Send {
     /// There is not so much memory.
     fn allocate(&self, bytes: usize) -> Result<Memory>;
 
+    /// Memory that the machines of other ranks write to.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    fn allocate_for_ranks(&self, bytes: usize) -> Result<Memory>;
+
     /// Copies bytes there, before what it is asked to next.
     fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<()>;
 
@@ -42,7 +49,7 @@ pub(super) trait Machine: Send {
     /// Waits for all it was asked to.
     fn finish(&mut self) -> Result<()>;
 
-    fn launch(&mut self, launch: &Launch<'_>) -> Result<()>;
+    fn launch(&mut self, launch: &Launch) -> Result<()>;
 
     /// From now on launches are noted down, not done.
     fn begin_graph(&mut self) -> Result<()>;

@@ -6,8 +6,8 @@ const PROCESSORS: usize = 132;
 /// Most tiles of a group: a block of threads has a warp for each.
 const WIDE_MAX: usize = 8;
 
-/// Most parts that steps are split into, whose sums are added up later.
-pub(super) const SPLITS_MAX: usize = 8;
+/// Most parts that a sum comes in: splits of steps, or ranks. It is `PARTS` in `kernels/common.h`.
+pub(super) const PARTS_MAX: usize = 8;
 
 /// Fewest steps of a part.
 const STEPS_MIN: usize = 8;
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn no_split_is_empty_and_none_is_short() {
         for steps in 1..300 {
-            let best = Partition::best(4, steps, SPLITS_MAX);
+            let best = Partition::best(4, steps, PARTS_MAX);
             assert!((best.splits - 1) * best.each < steps && best.splits * best.each >= steps, "{steps}: {best:?}");
             assert!(best.splits == 1 || best.each >= STEPS_MIN, "{steps}: {best:?}");
         }

@@ -4,7 +4,7 @@ use std::mem::take;
 
 use parking_lot::MutexGuard;
 
-use super::model::{FusedModel, Key};
+use super::model::{FusedModel, FusedRank, Key};
 use super::sheet::{Rows, Sheet, Standing};
 use super::work::{Stream, Work, bucketed};
 use crate::device::answers::{Answers, Near};
@@ -25,8 +25,8 @@ pub(in crate::device) struct FusedPass<'a> {
     stream: Stream,
     /// Rows of the stream, fillers not among them.
     rows: usize,
-    /// Moves of rows that are part of the work, and not done yet.
-    moves: Vec<(BlockTable, Vec<Move>)>,
+    /// Moves of rows that are part of the work, and not done yet: those of each rank.
+    moves: Vec<(BlockTable, Vec<Vec<Move>>)>,
 }
 
 impl<'a> FusedPass<'a> {
@@ -47,11 +47,16 @@ impl<'a> FusedPass<'a> {
     /// Sequences of one memory, whose rows are moved first where that is yet to be done.
     fn rows<'p>(&mut self, placed: &'p [Placed]) -> Result<Rows<'p>> {
         let Some(Placed { blocks, .. }) = placed.first() else { return Ok(Rows { placed, memory_at: 0 }) };
-        let memory = blocks.addresses(self.model.place.rank, |tensor| self.model.machine.address(tensor))?;
-        let memory_at = self.sheet.list_addresses(memory.ok_or(ModelError::CacheElsewhere)?);
-        let moves = blocks.take_moves(self.model.place.rank);
-        if !moves.is_empty() {
-            let (at, count) = self.sheet.moves(memory_at, &moves);
+        let addresses = |rank: &FusedRank| {
+            let memory = blocks.addresses(rank.place.rank, |tensor| rank.machine.address(tensor))?;
+            Ok(memory.ok_or(ModelError::CacheElsewhere)?.to_vec())
+        };
+        let of_ranks = self.model.ranks.iter().map(addresses).collect::<Result<Vec<_>>>()?;
+        let memory_at = self.sheet.list_addresses(&of_ranks);
+        // All ranks have the same to move.
+        let moves: Vec<_> = self.model.ranks.iter().map(|rank| blocks.take_moves(rank.place.rank)).collect();
+        if let Some(first) = moves.first().filter(|moves| !moves.is_empty()) {
+            let (at, count) = self.sheet.moves(memory_at, first);
             self.work.push(Work::Move { count, at });
             self.moves.push((blocks.clone(), moves));
         }
@@ -67,10 +72,10 @@ impl<'a> FusedPass<'a> {
             self.work.push(Work::Gather { rows: count, at });
         }
         self.do_all()?;
-        let buffers = &self.model.buffers;
-        let from = if is_all { &buffers.logits } else { &buffers.gathered }.address;
-        let vocab = self.model.info.config.vocab;
-        self.model.tell(from, rows.len() * vocab)
+        self.model.tell(rows.len(), |FusedRank { buffers, info, .. }| {
+            let from = if is_all { &buffers.logits } else { &buffers.gathered };
+            (from.address, info.config.vocab)
+        })
     }
 
     /// What is to be said of the best tokens of some rows.
@@ -79,8 +84,7 @@ impl<'a> FusedPass<'a> {
         let at = self.sheet.wanted(wanted, rows);
         self.work.push(Work::Decide { rows, count, at });
         self.do_all()?;
-        let from = self.model.buffers.said.address;
-        self.model.tell(from, wanted.rows.len() * (3 + 2 * count))
+        self.model.tell(wanted.rows.len(), |rank| (rank.buffers.said.address, 3 + 2 * count))
     }
 
     /// Decides on rows of which all logits are needed for that.
@@ -97,9 +101,8 @@ impl<'a> FusedPass<'a> {
     /// The stream: (rows, hidden).
     fn stream(&mut self) -> Result<Vec<f32>> {
         self.do_all()?;
-        let from = self.model.buffers.streams[usize::from(self.stream.is_second)].address;
-        let count = self.rows * self.model.info.config.hidden;
-        self.model.tell(from, count)
+        let (stream, rows) = (self.stream, self.rows);
+        self.model.tell_stream(stream, rows)
     }
 
     /// Does the work so far.
@@ -119,7 +122,7 @@ impl Drop for FusedPass<'_> {
     fn drop(&mut self) {
         // The next pass does what this one could not.
         for (blocks, moves) in self.moves.drain(..).rev() {
-            blocks.put_back(self.model.place.rank, moves);
+            self.model.ranks.iter().zip(moves).for_each(|(rank, moves)| blocks.put_back(rank.place.rank, moves));
         }
     }
 }
@@ -195,7 +198,7 @@ impl Pass for FusedPass<'_> {
         }
         if !answers.best.rows.is_empty() {
             let said = self.best(&answers.best)?;
-            let near = answers.put_best(&said, 1, self.results);
+            let near = answers.put_best(&said, self.model.ranks.len(), self.results);
             self.settle(&near)?;
         }
         Ok(())

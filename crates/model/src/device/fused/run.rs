@@ -1,14 +1,16 @@
-//! Work as launches of kernels.
+//! Work as the launches of kernels that a rank does it by.
 
 use candle_core::{Error, Result};
 
-use super::arguments::{AddBias, AddNorm, Arguments, Attend, Decide, Embed, Heads, Keep, MoveRows, Product};
+use super::arguments::{AddBias, AddNorm, Arguments, Attend, Decide, Embed, Give, Heads, Keep, MoveRows, Product};
 use super::buffers::Buffers;
-use super::machine::{Launch, Machine};
+use super::exchange::Exchange;
+use super::kernel_names::{activation, attend_kernel, product_kernel};
+use super::machine::{Launch, Memory};
 use super::sheet::{ROW, tiles_of_part};
 use super::weights::{Layer, Map, NormWeights, Projection, STEP, Top, Weights, address};
 use super::work::{ROWS_AT_ONCE, Stream, Work, row_tiles};
-use crate::config::{Activation, NormKind};
+use crate::config::NormKind;
 use crate::model_info::ModelInfo;
 
 /// Bytes of a number of a sheet or of a stream.
@@ -32,15 +34,26 @@ const PLACES_MAX: usize = 32;
 const BYTES_OF_TILE: usize = 2048;
 const BYTES_OF_ROWS: usize = 512;
 
-/// Work being done.
+/// Work being told as launches.
 pub(super) struct Run<'a> {
-    pub(super) info: &'a ModelInfo,
-    pub(super) weights: &'a Weights,
-    pub(super) buffers: &'a Buffers,
-    pub(super) machine: &'a mut dyn Machine,
-    pub(super) stream: Stream,
-    /// Whose sums the stream has not been added yet.
-    pub(super) pending: Option<&'a Map>,
+    /// Of the rank's part of the model.
+    info: &'a ModelInfo,
+    weights: &'a Weights,
+    buffers: &'a Buffers,
+    /// How the rank's sums and those of others come together, if there are others.
+    exchange: Option<Exchange>,
+    stream: Stream,
+    /// What the stream has not been added yet.
+    pending: Option<Pending<'a>>,
+    launches: Vec<Launch>,
+}
+
+/// Sums that are to be added to the stream.
+#[derive(Clone, Copy)]
+struct Pending<'a> {
+    /// Parts that they come in.
+    parts: usize,
+    bias: Option<&'a Memory>,
 }
 
 /// Rows that go through a layer at once: the first of them, and how many.
@@ -52,7 +65,7 @@ struct Block {
 
 /// What a product becomes, and where that goes.
 #[derive(Clone, Copy)]
-enum Outcome {
+pub(super) enum Outcome {
     Sums(u64),
     /// What activations come to.
     Units {
@@ -63,35 +76,47 @@ enum Outcome {
 /// Blocks of threads, how many of these there are in each, and bytes of shared memory that it is lent.
 struct Shape([usize; 3], u32, usize);
 
-impl Run<'_> {
-    /// Does all of it; what is known of the stream then.
-    pub(super) fn all(mut self, work: &[Work]) -> Result<Stream> {
+impl<'a> Run<'a> {
+    /// What is to begin with a stream.
+    pub(super) fn new(
+        info: &'a ModelInfo,
+        weights: &'a Weights,
+        buffers: &'a Buffers,
+        exchange: Option<Exchange>,
+        stream: Stream,
+    ) -> Self {
+        Self { info, weights, buffers, exchange, stream, pending: None, launches: Vec::new() }
+    }
+
+    /// The launches of all of it, and what is known of the stream then.
+    pub(super) fn all(mut self, work: &[Work]) -> Result<(Vec<Launch>, Stream)> {
         work.iter().try_for_each(|work| self.one(*work))?;
-        Ok(self.stream)
+        Ok((self.launches, self.stream))
     }
 
     fn one(&mut self, work: Work) -> Result<()> {
         match work {
-            Work::Embed { rows, at } => self.embed(rows, at),
+            Work::Embed { rows, at } => {
+                self.stream.rows = rows;
+                return self.in_blocks(|run, block| run.embed(at + block.first, block));
+            }
+            Work::Layer(layer) => return self.in_blocks(|run, block| run.layer(layer, block)),
+            Work::KeysAndValues { layer, of_states } => {
+                return self.in_blocks(|run, block| run.keys_and_values(layer, of_states, block));
+            }
+            Work::Head => return self.in_blocks(Self::head),
             Work::Load { rows, at } => self.load(rows, at),
             Work::Keep { rows, at } => self.keep(rows, at),
             Work::Move { count, at } => self.move_kept(count, at),
-            Work::Place(stand) => {
-                self.stream.stand = stand;
-                Ok(())
-            }
-            Work::Layer(layer) => self.in_blocks(|run, block| run.layer(layer, block)),
-            Work::KeysAndValues { layer, of_states } => {
-                self.in_blocks(|run, block| run.keys_and_values(layer, of_states, block))
-            }
+            Work::Place(stand) => self.stream.stand = stand,
             Work::Settle => self.settle(),
-            Work::Head => self.in_blocks(Self::head),
             Work::Decide { rows, count, at } => self.decide(rows, count, at),
             Work::Gather { rows, at } => {
                 let [from, to] = [&self.buffers.logits, &self.buffers.gathered].map(|buffer| buffer.address);
-                self.move_rows(rows, at, [from, to], self.info.config.vocab)
+                self.move_rows(rows, at, [from, to], self.info.config.vocab);
             }
         }
+        Ok(())
     }
 
     /// Does something for all rows, so many at once as there is room for.
@@ -102,14 +127,9 @@ impl Run<'_> {
         blocks.try_for_each(|block| work(self, block))
     }
 
-    fn launch(
-        &mut self,
-        kernel: &'static str,
-        Shape(grid, threads, lent): Shape,
-        arguments: &impl Arguments,
-    ) -> Result<()> {
-        let grid = grid.map(|blocks| blocks as u32);
-        self.machine.launch(&Launch { kernel, grid, threads, lent: lent as u32, arguments: arguments.bytes() })
+    fn launch(&mut self, kernel: &'static str, Shape(grid, threads, lent): Shape, arguments: &impl Arguments) {
+        let (grid, arguments) = (grid.map(|blocks| blocks as u32), arguments.bytes().to_vec());
+        self.launches.push(Launch { kernel, grid, threads, lent: lent as u32, arguments });
     }
 
     /// Where the stream is, from a row on.
@@ -118,28 +138,61 @@ impl Run<'_> {
         place.address + (row * self.info.config.hidden) as u64 * WORD
     }
 
-    fn embed(&mut self, rows: usize, at: usize) -> Result<()> {
-        self.stream.rows = rows;
+    fn embed(&mut self, at: usize, block: Block) -> Result<()> {
+        let tokens = self.weights.tokens.clone();
         let arguments = Embed {
             tokens: self.buffers.fixed(at),
             embedding: address(self.weights.embedding.as_ref()),
-            x: self.x(0),
+            x: self.x(block.first),
+            sums: self.exchange.map_or(0, |_| self.buffers.sums.address),
             width: self.info.config.hidden as i32,
+            first: tokens.start as i32,
+            count: tokens.len() as i32,
             filler: 0,
         };
-        self.launch("embed", Shape([rows, 1, 1], 256, 0), &arguments)
+        self.launch("embed", Shape([block.rows, 1, 1], 256, 0), &arguments);
+        if self.exchange.is_some() {
+            self.leave(Pending { parts: 1, bias: None }, block);
+        }
+        Ok(())
+    }
+
+    /// Leaves sums of a block to be added when the stream is read, or adds them where the next block's go where they are.
+    fn leave(&mut self, sums: Pending<'a>, block: Block) {
+        self.pending = Some(sums);
+        if block.rows < self.stream.rows {
+            self.add_norm(None, block);
+        }
+    }
+
+    /// Gives all ranks this one's part of sums.
+    fn give(&mut self, exchange: &Exchange, sums: Pending<'_>, block: Block) {
+        let arguments = Give {
+            sums: self.buffers.sums.address,
+            bias: address(sums.bias),
+            inboxes: exchange.inboxes,
+            given: exchange.given,
+            turns: exchange.turns,
+            width: self.info.config.hidden as i32,
+            splits: sums.parts as i32,
+            rows: block.rows as i32,
+            most_rows: exchange.rows as i32,
+            rank: exchange.rank as i32,
+            ranks: exchange.ranks as i32,
+        };
+        self.launch("give", Shape([block.rows, 1, 1], 256, 0), &arguments);
     }
 
     /// Takes states, after which the sheet has the numbers of their rows.
-    fn load(&mut self, rows: usize, at: usize) -> Result<()> {
+    fn load(&mut self, rows: usize, at: usize) {
         let hidden = self.info.config.hidden;
         self.stream.rows = rows;
         let (from, to) = (self.buffers.fixed(at), self.x(0));
         self.move_rows(rows, at + rows * hidden, [from, to], hidden)
     }
 
-    fn keep(&mut self, rows: usize, at: usize) -> Result<()> {
-        self.settle()?;
+    fn keep(&mut self, rows: usize, at: usize) {
+        self.settle();
         let from = self.x(0);
         self.stream.is_second = !self.stream.is_second;
         self.stream.rows = rows;
@@ -147,12 +200,12 @@ impl Run<'_> {
         self.move_rows(rows, at, [from, to], self.info.config.hidden)
     }
 
-    fn move_rows(&mut self, rows: usize, at: usize, [from, to]: [u64; 2], width: usize) -> Result<()> {
+    fn move_rows(&mut self, rows: usize, at: usize, [from, to]: [u64; 2], width: usize) {
         let arguments = Keep { rows: self.buffers.fixed(at), from, to, width: width as i32, filler: 0 };
-        self.launch("keep", Shape([rows, 1, 1], 256, 0), &arguments)
+        self.launch("keep", Shape([rows, 1, 1], 256, 0), &arguments);
     }
 
-    fn move_kept(&mut self, count: usize, at: usize) -> Result<()> {
+    fn move_kept(&mut self, count: usize, at: usize) {
         let config = &self.info.config;
         let arguments = MoveRows {
             moves: self.buffers.fixed(at),
@@ -160,38 +213,49 @@ impl Run<'_> {
             count: count as i32,
             width: (config.kv_heads * config.head_dim) as i32,
         };
-        self.launch("move_rows", Shape([2 * self.info.cache_layers(), 1, 1], 256, 0), &arguments)
+        self.launch("move_rows", Shape([2 * self.info.cache_layers(), 1, 1], 256, 0), &arguments);
     }
 
     /// Adds what is pending to all rows.
-    fn settle(&mut self) -> Result<()> {
-        match self.pending {
-            Some(_) => self.add_norm(None, Block { first: 0, rows: self.stream.rows }),
-            None => Ok(()),
+    fn settle(&mut self) {
+        if self.pending.is_some() {
+            self.add_norm(None, Block { first: 0, rows: self.stream.rows });
         }
     }
 
     /// Adds what is pending to a block's rows, and makes packed rows of their norm.
-    fn add_norm(&mut self, norm: Option<&NormWeights>, block: Block) -> Result<()> {
+    fn add_norm(&mut self, norm: Option<&NormWeights>, block: Block) {
         let config = &self.info.config;
-        let pending = self.pending.take();
-        let arguments = AddNorm {
+        let mut arguments = AddNorm {
             x: self.x(block.first),
-            sums: self.buffers.sums.address,
-            bias: address(pending.and_then(|map| map.bias.as_ref())),
             weight: address(norm.map(|norm| &norm.weight)),
             weight_bias: address(norm.and_then(|norm| norm.bias.as_ref())),
             normed: address(norm.map(|_| &self.buffers.normed)),
             eps: config.norm.eps as f32,
             width: config.hidden as i32,
-            splits: pending.map_or(0, |map| map.partition.splits) as i32,
-            rows: block.rows as i32,
             is_centred: i32::from(config.norm.kind == NormKind::Layer),
             steps: config.hidden.div_ceil(STEP) as i32,
             tiles: row_tiles(block.rows) as i32,
-            filler: 0,
+            ..AddNorm::default()
         };
-        self.launch("add_norm", Shape([block.rows, 1, 1], 512, 0), &arguments)
+        match (self.pending.take(), self.exchange) {
+            (Some(sums), Some(exchange)) => {
+                self.give(&exchange, sums, block);
+                arguments.sums = exchange.inboxes[exchange.rank];
+                arguments.given = exchange.given[exchange.rank];
+                arguments.turns = exchange.turns;
+                arguments.parts = exchange.ranks as i32;
+                arguments.rows = exchange.rows as i32;
+            }
+            (Some(sums), None) => {
+                arguments.sums = self.buffers.sums.address;
+                arguments.bias = address(sums.bias);
+                arguments.parts = sums.parts as i32;
+                arguments.rows = block.rows as i32;
+            }
+            (None, _) => {}
+        }
+        self.launch("add_norm", Shape([block.rows, 1, 1], 512, 0), &arguments);
     }
 
     /// Packed rows times a map.
@@ -220,32 +284,33 @@ impl Run<'_> {
         };
         let blocks = map.partition.blocks(map.tiles, block.rows / (8 * tiles));
         let threads = WARP * (map.partition.wide as u32 + 1);
-        self.launch(product_kernel(tiles, outcome)?, Shape([blocks, 1, 1], threads, places * place), &arguments)
+        self.launch(product_kernel(tiles, outcome)?, Shape([blocks, 1, 1], threads, places * place), &arguments);
+        Ok(())
     }
 
     fn layer(&mut self, index: usize, block: Block) -> Result<()> {
-        let layer = &self.weights.layers[index];
-        let Buffers { normed, attended, units, sums, .. } = self.buffers;
+        let (weights, buffers) = (self.weights, self.buffers);
+        let layer = &weights.layers[index];
+        let Buffers { normed, attended, units, sums, .. } = buffers;
         let sums = Outcome::Sums(sums.address);
-        self.add_norm(Some(&layer.input.norm), block)?;
+        self.add_norm(Some(&layer.input.norm), block);
         self.product(&layer.input.map, normed.address, sums, block)?;
-        self.heads(layer, &layer.input, index, block)?;
+        self.heads(layer, &layer.input, index, block);
         self.attend(layer, index, block)?;
         self.product(&layer.output, attended.address, sums, block)?;
         if self.info.config.parallel_residual {
             // The feed-forward reads the stream as it was before attention was added.
-            self.add_norm(Some(&layer.post_norm), block)?;
-            self.pending = Some(&layer.output);
-            self.add_norm(None, block)?;
+            self.add_norm(Some(&layer.post_norm), block);
+            self.pending = Some(Pending::of(&layer.output));
+            self.add_norm(None, block);
         } else {
-            self.pending = Some(&layer.output);
-            self.add_norm(Some(&layer.post_norm), block)?;
+            self.pending = Some(Pending::of(&layer.output));
+            self.add_norm(Some(&layer.post_norm), block);
         }
         self.product(&layer.up, normed.address, Outcome::Units { gated: layer.is_gated }, block)?;
         self.product(&layer.down, units.address, sums, block)?;
-        self.pending = Some(&layer.down);
-        // The next block's sums go where these are.
-        if block.rows < self.stream.rows { self.add_norm(None, block) } else { Ok(()) }
+        self.leave(Pending::of(&layer.down), block);
+        Ok(())
     }
 
     fn keys_and_values(&mut self, index: usize, of_states: bool, block: Block) -> Result<()> {
@@ -254,13 +319,14 @@ impl Run<'_> {
             Some(states) if of_states => (states, self.info.cache_layers() - 1),
             _ => (&layer.input, index),
         };
-        self.add_norm(Some(&by.norm), block)?;
+        self.add_norm(Some(&by.norm), block);
         self.product(&by.map, self.buffers.normed.address, Outcome::Sums(self.buffers.sums.address), block)?;
-        self.heads(layer, by, index, block)
+        self.heads(layer, by, index, block);
+        Ok(())
     }
 
     /// Makes queries, keys and values of what a product came to; keys and values go to this layer of the cache.
-    fn heads(&mut self, layer: &Layer, by: &Projection, index: usize, block: Block) -> Result<()> {
+    fn heads(&mut self, layer: &Layer, by: &Projection, index: usize, block: Block) {
         let config = &self.info.config;
         let size = config.head_dim;
         let all = by.map.outputs / size;
@@ -285,7 +351,7 @@ impl Run<'_> {
             is_centred: i32::from(config.norm.kind == NormKind::Layer),
             layer: index as i32,
         };
-        self.launch("heads", Shape([block.rows, all.div_ceil(HEADS_AT_ONCE), 1], 128, 0), &arguments)
+        self.launch("heads", Shape([block.rows, all.div_ceil(HEADS_AT_ONCE), 1], 128, 0), &arguments);
     }
 
     fn attend(&mut self, layer: &Layer, index: usize, block: Block) -> Result<()> {
@@ -319,9 +385,9 @@ impl Run<'_> {
             let rows = at_once.min(block.rows - first_row);
             let arguments = Attend { first_row: first_row as i32, rows: rows as i32, ..arguments };
             let shape = Shape([rows.div_ceil(rows_of_group), kv_heads * sets, parts], 256, lent);
-            self.launch(attend_kernel(size)?, shape, &arguments)?;
+            self.launch(attend_kernel(size)?, shape, &arguments);
             if parts > 1 {
-                self.launch("merge", Shape([rows, heads, 1], 128, 0), &arguments)?;
+                self.launch("merge", Shape([rows, heads, 1], 128, 0), &arguments);
             }
         }
         Ok(())
@@ -332,64 +398,33 @@ impl Run<'_> {
             return Err(Error::Msg("a stage without a head".to_owned()));
         };
         let vocab = self.info.config.vocab;
-        self.add_norm(Some(norm), block)?;
+        self.add_norm(Some(norm), block);
         let logits = self.buffers.logits.address + (block.first * vocab) as u64 * WORD;
         self.product(head, self.buffers.normed.address, Outcome::Sums(logits), block)?;
-        let Some(bias) = &head.bias else { return Ok(()) };
-        let arguments = AddBias { rows: logits, bias: bias.address, width: vocab as i32, filler: 0 };
-        self.launch("add_bias", Shape([block.rows, 1, 1], 256, 0), &arguments)
+        if let Some(bias) = &head.bias {
+            let arguments = AddBias { rows: logits, bias: bias.address, width: vocab as i32, filler: 0 };
+            self.launch("add_bias", Shape([block.rows, 1, 1], 256, 0), &arguments);
+        }
+        Ok(())
     }
 
-    fn decide(&mut self, rows: usize, count: usize, at: usize) -> Result<()> {
+    fn decide(&mut self, rows: usize, count: usize, at: usize) {
         let arguments = Decide {
             logits: self.buffers.logits.address,
             said: self.buffers.said.address,
             wanted: self.buffers.fixed(at),
             vocabulary: self.info.config.vocab as i32,
             count: count as i32,
+            first: self.weights.tokens.start as i32,
+            filler: 0,
         };
-        self.launch("decide", Shape([rows, 1, 1], 1024, 0), &arguments)
+        self.launch("decide", Shape([rows, 1, 1], 1024, 0), &arguments);
     }
 }
 
-/// The number that kernels know an activation by.
-fn activation(activation: Activation) -> i32 {
-    match activation {
-        Activation::Silu => 0,
-        Activation::Gelu => 1,
-        Activation::GeluTanh => 2,
-        Activation::Relu => 3,
+impl<'a> Pending<'a> {
+    /// What a map came to.
+    fn of(map: &'a Map) -> Self {
+        Self { parts: map.partition.splits, bias: map.bias.as_ref() }
     }
-}
-
-fn product_kernel(tiles: usize, outcome: Outcome) -> Result<&'static str> {
-    Ok(match (tiles, outcome) {
-        (1, Outcome::Sums(_)) => "product_1_sums",
-        (2, Outcome::Sums(_)) => "product_2_sums",
-        (4, Outcome::Sums(_)) => "product_4_sums",
-        (8, Outcome::Sums(_)) => "product_8_sums",
-        (1, Outcome::Units { gated: true }) => "product_1_gated",
-        (2, Outcome::Units { gated: true }) => "product_2_gated",
-        (4, Outcome::Units { gated: true }) => "product_4_gated",
-        (8, Outcome::Units { gated: true }) => "product_8_gated",
-        (1, Outcome::Units { gated: false }) => "product_1_plain",
-        (2, Outcome::Units { gated: false }) => "product_2_plain",
-        (4, Outcome::Units { gated: false }) => "product_4_plain",
-        (8, Outcome::Units { gated: false }) => "product_8_plain",
-        (tiles, _) => return Err(Error::Msg(format!("there is no product of {tiles} tiles of rows"))),
-    })
-}
-
-/// The kernel for heads of a size.
-pub(super) fn attend_kernel(size: usize) -> Result<&'static str> {
-    Ok(match size {
-        16 => "attend_16",
-        32 => "attend_32",
-        64 => "attend_64",
-        80 => "attend_80",
-        96 => "attend_96",
-        128 => "attend_128",
-        256 => "attend_256",
-        _ => return Err(Error::Msg(format!("there is no attention for heads of {size}"))),
-    })
 }

@@ -34,7 +34,16 @@ pub(super) struct Standing {
 #[derive(Default)]
 pub(super) struct Sheet {
     pub(super) fixed: Vec<u32>,
+    /// As the first rank is told them.
     pub(super) lists: Vec<u32>,
+    addresses: Vec<Addresses>,
+}
+
+/// What other ranks are told something else in place of: addresses.
+struct Addresses {
+    /// Where among the lists they begin.
+    at: usize,
+    of_ranks: Vec<Vec<u32>>,
 }
 
 /// Rows of sequences whose keys and values lie in the same memory.
@@ -118,11 +127,27 @@ impl Sheet {
         (at, count)
     }
 
-    /// Writes addresses where 8 bytes may begin.
-    pub(super) fn list_addresses(&mut self, addresses: &[u64]) -> u32 {
-        let even = self.lists.len().next_multiple_of(2);
-        self.lists.resize(even, 0);
-        self.list(addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32]))
+    /// Writes each rank's addresses, as many for each, where 8 bytes may begin.
+    pub(super) fn list_addresses(&mut self, of_ranks: &[Vec<u64>]) -> u32 {
+        let words = |addresses: &Vec<u64>| -> Vec<u32> {
+            addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32]).collect()
+        };
+        let of_ranks: Vec<Vec<u32>> = of_ranks.iter().map(words).collect();
+        let at = self.lists.len().next_multiple_of(2);
+        self.lists.resize(at, 0);
+        self.lists.extend(of_ranks.iter().take(1).flatten());
+        self.addresses.push(Addresses { at, of_ranks });
+        at as u32
+    }
+
+    /// The lists as a rank is told them.
+    pub(super) fn lists_of(&self, rank: usize) -> Vec<u32> {
+        let mut lists = self.lists.clone();
+        for Addresses { at, of_ranks } in &self.addresses {
+            let own = of_ranks.get(rank).map_or(&[][..], Vec::as_slice);
+            lists[*at..][..own.len()].copy_from_slice(own);
+        }
+        lists
     }
 }
 
@@ -142,7 +167,8 @@ mod tests {
     fn addresses_begin_where_8_bytes_may() {
         let mut sheet = Sheet::default();
         assert_eq!(sheet.list([7]), 0);
-        assert_eq!(sheet.list_addresses(&[0x1_0000_0002, 3]), 2);
-        assert_eq!(sheet.lists, [7, 0, 2, 1, 3, 0]);
+        assert_eq!(sheet.list_addresses(&[vec![0x1_0000_0002, 3], vec![4, 5]]), 2);
+        assert_eq!(sheet.list([8]), 6);
+        assert_eq!([0, 1].map(|rank| sheet.lists_of(rank)), [[7, 0, 2, 1, 3, 0, 8], [7, 0, 4, 0, 5, 0, 8]]);
     }
 }

@@ -8,11 +8,12 @@ use half::bf16;
 
 use super::arguments::{Arguments, Pack};
 use super::machine::{Launch, Machine, Memory};
-use super::partition::{Partition, SPLITS_MAX};
+use super::partition::{PARTS_MAX, Partition};
 use crate::config::ModelConfig;
+use crate::device::shard::{LinearPart, Shard};
 use crate::error::Result;
 use crate::raw_matrix::RawMatrix;
-use crate::raw_model::{RawLayer, RawLinear, RawMlp, RawNorm};
+use crate::raw_model::{RawLayer, RawMlp, RawNorm};
 use crate::raw_parts::{RawStage, RawTop};
 use crate::rope::RotaryTable;
 
@@ -22,9 +23,11 @@ pub(super) const STEP: usize = 32;
 /// Outputs of a tile, which a warp has.
 const TILE: usize = 32;
 
-/// All weights of a stage.
+/// A rank's weights of a stage.
 pub(super) struct Weights {
-    /// (vocab, hidden), if the stage is the first.
+    /// Tokens that the rank has in embedding and head.
+    pub(super) tokens: Range<usize>,
+    /// (tokens, hidden), if the stage is the first.
     pub(super) embedding: Option<Memory>,
     pub(super) layers: Vec<Layer>,
     /// If the stage is the last.
@@ -82,9 +85,9 @@ pub(super) struct Map {
     multiply_adds: usize,
 }
 
-/// A matrix and where its outputs go in a map.
+/// A part of a matrix and where its outputs go in a map.
 struct Placed<'a> {
-    matrix: &'a RawLinear,
+    part: &'a LinearPart<'a>,
     first: usize,
     /// Whether 16 outputs of it alternate with 16 of another.
     alternates: bool,
@@ -97,33 +100,35 @@ struct Partitioned {
     splits_max: usize,
 }
 
-/// Puts a model's weights on a machine.
-struct Loader<'a> {
-    machine: &'a mut dyn Machine,
-    config: &'a ModelConfig,
+/// Puts a rank's weights on its machine.
+pub(super) struct Loader<'a> {
+    pub(super) machine: &'a mut dyn Machine,
+    /// Of the whole model.
+    pub(super) config: &'a ModelConfig,
+    pub(super) shard: Shard,
 }
 
 impl Weights {
-    /// Loads all parts; `progress` is told `(layers loaded, layers in all)`.
+    /// Loads all parts for the ranks of a stage, in their order; `progress` is told `(layers loaded, layers in all)`.
+    ///
+    /// # Errors
+    /// What is wrong with the model, or a machine's.
     pub(super) fn load(
-        machine: &mut dyn Machine,
-        config: &ModelConfig,
+        mut loaders: Vec<Loader<'_>>,
         raw: &RawStage<'_>,
         mut progress: impl FnMut(usize, usize),
-    ) -> Result<Self> {
-        let mut loader = Loader { machine, config };
-        let layers = (0..raw.layers()).map(|i| {
-            let layer = loader.layer(&raw.layer(i)?, i)?;
+    ) -> Result<Vec<Self>> {
+        let (embedding, top) = (raw.embedding()?, raw.top()?);
+        let ends = |loader: &mut Loader<'_>| loader.ends(embedding.as_ref(), top.as_ref());
+        let mut all: Vec<Self> = loaders.iter_mut().map(ends).collect::<Result<_>>()?;
+        for i in 0..raw.layers() {
+            let layer = raw.layer(i)?;
+            for (weights, loader) in all.iter_mut().zip(&mut loaders) {
+                weights.layers.push(loader.layer(&layer, i)?);
+            }
             progress(i + 1, raw.layers());
-            Ok(layer)
-        });
-        let layers = layers.collect::<Result<_>>()?;
-        Ok(Self {
-            layers,
-            embedding: raw.embedding()?.map(|embedding| loader.rows(&embedding)).transpose()?,
-            top: raw.top()?.map(|top| loader.top(&top)).transpose()?,
-            rotations: loader.rotations(&RotaryTable::new(config))?,
-        })
+        }
+        Ok(all)
     }
 
     /// Numbers that the products of a row come to at most, parts of sums among them.
@@ -152,17 +157,37 @@ pub(super) fn address(memory: Option<&Memory>) -> u64 {
 }
 
 impl Loader<'_> {
+    /// All but layers.
+    fn ends(&mut self, embedding: Option<&RawMatrix>, top: Option<&RawTop>) -> Result<Weights> {
+        self.machine.begin()?;
+        let tokens = self.shard.tokens(self.config);
+        let own = |embedding: &RawMatrix| rounded(embedding, tokens.clone(), 0..embedding.inputs());
+        Ok(Weights {
+            embedding: embedding.map(|embedding| self.bytes(&own(embedding))).transpose()?,
+            layers: Vec::new(),
+            top: top.map(|top| self.top(top)).transpose()?,
+            rotations: self.rotations(&RotaryTable::new(self.config))?,
+            tokens,
+        })
+    }
+
     fn top(&mut self, raw: &RawTop) -> Result<Top> {
+        let head = self.shard.with_outputs(&raw.head, self.shard.tokens(self.config));
         // Decisions are made of whole sums.
-        Ok(Top { norm: self.norm(&raw.norm)?, head: self.map(&[&raw.head], 1)? })
+        Ok(Top { norm: self.norm(&raw.norm)?, head: self.map(&[head], 1)? })
     }
 
     fn layer(&mut self, raw: &RawLayer, layer: usize) -> Result<Layer> {
-        let input =
-            Projection { norm: self.norm(&raw.input_norm)?, map: self.map(&[&raw.q, &raw.k, &raw.v], SPLITS_MAX)? };
+        self.machine.begin()?;
+        let (shard, config) = (self.shard, self.config);
+        let (queries, kv) = (shard.query_dims(config), shard.kv_dims(config));
+        let [k, v] = [&raw.k, &raw.v].map(|raw| shard.with_outputs(raw, kv.clone()));
+        let maps = [shard.with_outputs(&raw.q, queries.clone()), k, v];
+        let input = Projection { norm: self.norm(&raw.input_norm)?, map: self.map(&maps, PARTS_MAX)? };
         let states = match &raw.states {
             Some(states) => {
-                Some(Projection { norm: self.norm(&states.norm)?, map: self.map(&[&states.k, &states.v], SPLITS_MAX)? })
+                let maps = [&states.k, &states.v].map(|raw| shard.with_outputs(raw, kv.clone()));
+                Some(Projection { norm: self.norm(&states.norm)?, map: self.map(&maps, PARTS_MAX)? })
             }
             None => None,
         };
@@ -170,21 +195,23 @@ impl Loader<'_> {
             (Some(q), Some(k)) => Some([self.floats(q)?, self.floats(k)?]),
             _ => None,
         };
+        let inner = shard.inner(config);
+        let into = |raw| shard.with_outputs(raw, inner.clone());
         // What activations come to is whole at once.
         let (up, is_gated, down) = match &raw.mlp {
-            RawMlp::Gated { gate, up, down } => (self.gated(gate, up)?, true, down),
-            RawMlp::Plain { up, down } => (self.map(&[up], 1)?, false, down),
+            RawMlp::Gated { gate, up, down } => (self.gated([into(gate), into(up)])?, true, down),
+            RawMlp::Plain { up, down } => (self.map(&[into(up)], 1)?, false, down),
         };
         Ok(Layer {
             input,
             states,
             qk_norm,
-            output: self.map(&[&raw.o], SPLITS_MAX)?,
+            output: self.map(&[shard.with_inputs(&raw.o, queries)], PARTS_MAX)?,
             post_norm: self.norm(&raw.post_norm)?,
             up,
             is_gated,
-            down: self.map(&[down], SPLITS_MAX)?,
-            window: self.config.windows.get(layer).copied().flatten(),
+            down: self.map(&[shard.with_inputs(down, inner)], PARTS_MAX)?,
+            window: config.windows.get(layer).copied().flatten(),
         })
     }
 
@@ -208,19 +235,14 @@ impl Loader<'_> {
         Ok(memory)
     }
 
-    /// A matrix row by row.
-    fn rows(&mut self, matrix: &RawMatrix) -> Result<Memory> {
-        self.bytes(&rounded(matrix))
-    }
-
-    /// Matrices of the same inputs, the outputs of one after those of the other, whose sums come in so many parts at most.
-    fn map(&mut self, matrices: &[&RawLinear], splits_max: usize) -> Result<Map> {
+    /// Maps of the same inputs, the outputs of one after those of the other, whose sums come in so many parts at most.
+    fn map(&mut self, maps: &[LinearPart<'_>], splits_max: usize) -> Result<Map> {
         let mut first = 0;
-        let placed: Vec<Placed<'_>> = matrices
+        let placed: Vec<Placed<'_>> = maps
             .iter()
-            .map(|matrix| {
-                let placed = Placed { matrix, first, alternates: false };
-                first += matrix.weight.outputs();
+            .map(|part| {
+                let placed = Placed { part, first, alternates: false };
+                first += part.outputs.len();
                 placed
             })
             .collect();
@@ -228,57 +250,57 @@ impl Loader<'_> {
     }
 
     /// A gate and what it lets pass, 16 outputs of each after the other.
-    fn gated(&mut self, gate: &RawLinear, up: &RawLinear) -> Result<Map> {
-        let outputs = gate.weight.outputs();
-        let placed = [(gate, 0), (up, 16)].map(|(matrix, first)| Placed { matrix, first, alternates: true });
+    fn gated(&mut self, maps: [LinearPart<'_>; 2]) -> Result<Map> {
+        let outputs = maps[0].outputs.len();
+        let placed = [0, 1].map(|at| Placed { part: &maps[at], first: 16 * at, alternates: true });
         self.packed(&placed, &Partitioned { outputs, tiles: outputs.next_multiple_of(STEP) / 16, splits_max: 1 })
     }
 
-    fn packed(&mut self, matrices: &[Placed<'_>], of: &Partitioned) -> Result<Map> {
+    fn packed(&mut self, parts: &[Placed<'_>], of: &Partitioned) -> Result<Map> {
         let &Partitioned { outputs, tiles, splits_max } = of;
-        let inputs = matrices.first().map_or(0, |placed| placed.matrix.weight.inputs());
+        let inputs = parts.first().map_or(0, |placed| placed.part.inputs.len());
         let steps = inputs.div_ceil(STEP);
         let partition = Partition::best(tiles, steps, splits_max);
         let filled = tiles.next_multiple_of(partition.wide);
         let weights = self.machine.allocate(filled * TILE * steps * STEP * size_of::<bf16>())?;
-        for placed in matrices {
+        for placed in parts {
             self.pack(placed, &weights, steps, partition.wide)?;
         }
-        let bias = self.biases(matrices)?;
-        let multiply_adds = matrices.iter().map(|placed| placed.matrix.weight.outputs() * inputs).sum();
+        let bias = self.biases(parts)?;
+        let multiply_adds = parts.iter().map(|placed| placed.part.outputs.len() * inputs).sum();
         Ok(Map { weights, bias, tiles, steps, outputs, partition, multiply_adds })
     }
 
     fn pack(&mut self, placed: &Placed<'_>, to: &Memory, steps: usize, wide: usize) -> Result<()> {
         const THREADS: u32 = 256;
-        let matrix = &placed.matrix.weight;
-        let from = self.rows(matrix)?;
+        let LinearPart { map, outputs, inputs, .. } = placed.part;
+        let from = self.bytes(&rounded(&map.weight, outputs.clone(), inputs.clone()))?;
         let arguments = Pack {
             from: from.address,
             to: to.address,
-            outputs: matrix.outputs() as i32,
-            inputs: matrix.inputs() as i32,
+            outputs: outputs.len() as i32,
+            inputs: inputs.len() as i32,
             steps: steps as i32,
             wide: wide as i32,
             first: placed.first as i32,
             alternate: i32::from(placed.alternates),
         };
-        let blocks = (matrix.outputs() * matrix.inputs()).div_ceil(THREADS as usize) as u32;
-        let launch =
-            Launch { kernel: "pack", grid: [blocks, 1, 1], threads: THREADS, lent: 0, arguments: arguments.bytes() };
-        Ok(self.machine.launch(&launch)?)
+        let blocks = (outputs.len() * inputs.len()).div_ceil(THREADS as usize) as u32;
+        let (grid, arguments) = ([blocks, 1, 1], arguments.bytes().to_vec());
+        Ok(self.machine.launch(&Launch { kernel: "pack", grid, threads: THREADS, lent: 0, arguments })?)
     }
 
-    /// The biases of matrices, one after the other; those that have none add nothing.
-    fn biases(&mut self, matrices: &[Placed<'_>]) -> Result<Option<Memory>> {
-        if matrices.iter().all(|placed| placed.matrix.bias.is_none()) {
+    /// The biases of maps, one after the other; those that have none add nothing.
+    fn biases(&mut self, parts: &[Placed<'_>]) -> Result<Option<Memory>> {
+        let all = parts.iter().map(|placed| placed.part.bias()).collect::<Result<Vec<_>>>()?;
+        if all.iter().all(Option::is_none) {
             return Ok(None);
         }
         let mut biases = Vec::new();
-        for Placed { matrix, .. } in matrices {
-            match &matrix.bias {
+        for (bias, Placed { part, .. }) in all.iter().zip(parts) {
+            match bias {
                 Some(bias) => biases.extend(bias.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?),
-                None => biases.extend(std::iter::repeat_n(0.0, matrix.weight.outputs())),
+                None => biases.extend(std::iter::repeat_n(0.0, part.outputs.len())),
             }
         }
         self.numbers(&biases).map(Some)
@@ -299,16 +321,17 @@ impl Loader<'_> {
     }
 }
 
-/// The bytes of a matrix in bf16, row by row.
-fn rounded(matrix: &RawMatrix) -> Vec<u8> {
-    let inputs = matrix.inputs();
-    let mut bytes = vec![0_u8; matrix.outputs() * inputs * size_of::<bf16>()];
-    in_parts(&mut bytes, inputs * size_of::<bf16>(), |outputs, bytes| {
-        let mut row = vec![0.0; inputs];
-        for (output, bytes) in outputs.zip(bytes.chunks_exact_mut(inputs * size_of::<bf16>())) {
-            matrix.row(output, &mut row);
+/// The bytes of some rows and columns of a matrix in bf16, row by row.
+fn rounded(matrix: &RawMatrix, outputs: Range<usize>, inputs: Range<usize>) -> Vec<u8> {
+    let width = inputs.len() * size_of::<bf16>();
+    let mut bytes = vec![0_u8; outputs.len() * width];
+    in_parts(&mut bytes, width, |some, bytes| {
+        let mut row = vec![0.0; matrix.inputs()];
+        for (output, bytes) in some.zip(bytes.chunks_exact_mut(width)) {
+            matrix.row(outputs.start + output, &mut row);
             let (numbers, _) = bytes.as_chunks_mut();
-            numbers.iter_mut().zip(&row).for_each(|(bytes, number)| *bytes = bf16::from_f32(*number).to_le_bytes());
+            let row = &row[inputs.clone()];
+            numbers.iter_mut().zip(row).for_each(|(bytes, number)| *bytes = bf16::from_f32(*number).to_le_bytes());
         }
     });
     bytes

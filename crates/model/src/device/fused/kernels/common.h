@@ -45,6 +45,8 @@ constexpr u32 ALL_LANES = 0xffffffffu;
 constexpr int BLOCK = 64;
 // Numbers of which a step of a product takes as many of each row.
 constexpr int STEP = 32;
+// Most parts that a sum comes in: splits of a product, or ranks.
+constexpr int PARTS = 8;
 // What a row has seen before it sees anything: less than any score.
 constexpr float NOTHING = -1e30f;
 
@@ -106,6 +108,28 @@ DEVICE void fetch(void* to, const void* from, u32 bytes, Gate* gate) {
 
 // Has a line of memory brought near, for whoever reads it next.
 DEVICE void bring_near(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
+// Has all that this thread wrote seen by other GPUs before what it tells them next.
+DEVICE void be_seen_by_ranks() { __threadfence_system(); }
+
+DEVICE void tell_rank(u32* at, u32 turn) { asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(turn) : "memory"); }
+
+// Waits until a rank has told this turn, or a later one. One that has not in ten seconds has failed: so does this one then.
+DEVICE void wait_for_rank(const u32* at, u32 turn) {
+    constexpr u64 LONGEST = 10000000000ull;
+    const auto now = [] {
+        u64 nanoseconds;
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
+        return nanoseconds;
+    };
+    const auto told = [at] {
+        u32 turn;
+        asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(turn) : "l"(at) : "memory");
+        return turn;
+    };
+    for (const u64 begun = now(); int(told() - turn) < 0;)
+        if (now() - begun > LONGEST) __trap();
+}
 
 DEVICE bf16 to_bf16(float number) {
     bf16 rounded;

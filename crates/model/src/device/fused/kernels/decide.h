@@ -20,7 +20,8 @@ struct Decide {
     // is that of their scores.
     float* said;
     const Wanted* wanted;
-    int vocabulary, count;
+    // Of the vocabulary this rank has so many tokens, from the first one on.
+    int vocabulary, count, first;
 };
 
 namespace {
@@ -126,14 +127,15 @@ KERNEL(1024, 1) decide(const Decide p) {
     wait_for_inputs();
     const Candidate none = {-INFINITY, u32(NO_TOKEN)};
     const Wanted wanted = p.wanted[blockIdx.x];
+    const u32 first = u32(p.first), limit = u32(min(max(int(wanted.limit) - p.first, 0), p.vocabulary));
     const float* logits = p.logits + u64(wanted.row) * p.vocabulary;
     float* said = p.said + u64(blockIdx.x) * (3 + 2 * p.count);
     Candidate best = none;
     u32 faulty = u32(NO_TOKEN);
-    each_logit(logits, wanted.limit, [&](u32 token, float logit) {
-        const Candidate here = {logit, token};
+    each_logit(logits, limit, [&](u32 at, float logit) {
+        const Candidate here = {logit, first + at};
         if (is_faulty(logit)) {
-            faulty = min(faulty, token);
+            faulty = min(faulty, here.token);
         } else if (is_better(here, best)) {
             best = here;
         }
@@ -143,8 +145,9 @@ KERNEL(1024, 1) decide(const Decide p) {
     const Rule rule = {peak, wanted.scale, u64(wanted.key_high) << 32 | wanted.key_low};
     const auto next_after = [&](const Candidate& other) {
         best = none;
-        each_logit(logits, wanted.limit, [&](u32 token, float logit) {
+        each_logit(logits, limit, [&](u32 at, float logit) {
             if (is_faulty(logit)) return;
+            const u32 token = first + at;
             const Candidate here = {rule.score(token, logit, best.score), token};
             if (is_better(other, here) && is_better(here, best)) best = here;
         });
@@ -152,7 +155,7 @@ KERNEL(1024, 1) decide(const Decide p) {
     float weights = peak, moment = 0;
     if (rule.scale == 0) {
         weights = 0;
-        each_logit(logits, wanted.limit, [&](u32, float logit) {
+        each_logit(logits, limit, [&](u32, float logit) {
             if (is_faulty(logit)) return;
             const float score = fmaxf(logit - peak, LEAST_SCORE), weight = exp_of(score);
             weights += weight;
@@ -171,13 +174,13 @@ KERNEL(1024, 1) decide(const Decide p) {
         said[2] = moment;
     }
     for (int round = 0; round < p.count; ++round) {
-        const Candidate first = best_of_block(best, found);
+        const Candidate next = best_of_block(best, found);
         if (threadIdx.x == 0) {
-            said[3 + 2 * round] = first.token == none.token ? -INFINITY : logits[first.token];
-            said[4 + 2 * round] = float(first.token);
+            said[3 + 2 * round] = next.token == none.token ? -INFINITY : logits[next.token - first];
+            said[4 + 2 * round] = float(next.token);
         }
         // Whose it was looks for its next one.
-        if (first.token == best.token && round + 1 < p.count && first.token != none.token) next_after(first);
+        if (next.token == best.token && round + 1 < p.count && next.token != none.token) next_after(next);
     }
 }
 

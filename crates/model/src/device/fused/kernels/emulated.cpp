@@ -185,7 +185,7 @@ const std::map<std::string, std::function<void(const void*)>>& kernels() {
 #define ENTRY(name) {#name, entry(name)}
 #define PRODUCT_ENTRIES(tiles) ENTRY(product_##tiles##_sums), ENTRY(product_##tiles##_gated), ENTRY(product_##tiles##_plain)
     static const std::map<std::string, std::function<void(const void*)>> all = {
-        ENTRY(embed), ENTRY(keep), ENTRY(move_rows), ENTRY(add_norm), ENTRY(heads), ENTRY(merge), ENTRY(decide), ENTRY(add_bias), ENTRY(pack),
+        ENTRY(embed), ENTRY(keep), ENTRY(move_rows), ENTRY(add_norm), ENTRY(give), ENTRY(heads), ENTRY(merge), ENTRY(decide), ENTRY(add_bias), ENTRY(pack),
         ENTRY(attend_16), ENTRY(attend_32), ENTRY(attend_64), ENTRY(attend_80), ENTRY(attend_96), ENTRY(attend_128),
         ENTRY(attend_256),
         PRODUCT_ENTRIES(1), PRODUCT_ENTRIES(2), PRODUCT_ENTRIES(4), PRODUCT_ENTRIES(8),

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 
 #define DEVICE inline
 #define KERNEL(threads, blocks) extern "C" void
@@ -99,6 +100,15 @@ inline void fetch(void* to, const void* from, unsigned bytes, Gate* gate) {
     open_if_due(gate);
 }
 inline void stream(void* to, const void* from, unsigned bytes, Gate* gate) { fetch(to, from, bytes, gate); }
+// Ranks are threads of the processor, and have the same memory.
+inline void be_seen_by_ranks() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void tell_rank(unsigned* at, unsigned turn) { __atomic_store_n(at, turn, __ATOMIC_RELEASE); }
+inline void wait_for_rank(const unsigned* at, unsigned turn) {
+    while (int(__atomic_load_n(at, __ATOMIC_ACQUIRE) - turn) < 0) {
+        std::this_thread::yield();
+        emulated::let_others();
+    }
+}
 inline float from_bits(unsigned bits) {
     float number;
     std::memcpy(&number, &bits, sizeof number);

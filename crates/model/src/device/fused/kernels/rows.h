@@ -4,18 +4,29 @@
 
 struct Embed {
     const u32* tokens;
-    // (vocabulary, width)
+    // (tokens, width)
     const bf16* embedding;
+    // (rows, width)
     float* x;
-    int width;
+    // Where rows go instead, if they are parts of a sum: (rows, width), or missing.
+    float* sums;
+    // The first token that there is a row of, and how many.
+    int width, first, count;
 };
 
 KERNEL(256, 1) embed(const Embed p) {
     let_next_begin();
     wait_for_inputs();
-    const u64 row = blockIdx.x;
-    const bf16* from = p.embedding + u64(p.tokens[row]) * p.width;
-    for (int k = threadIdx.x; k < p.width; k += blockDim.x) p.x[row * p.width + k] = from_bf16(from[k]);
+    const u64 row = blockIdx.x, first = row * p.width;
+    const u32 token = p.tokens[row] - u32(p.first);
+    // Other ranks have the others.
+    const bool is_own = token < u32(p.count);
+    const bf16* from = p.embedding + u64(is_own ? token : 0) * p.width;
+    for (int k = threadIdx.x; k < p.width; k += blockDim.x) {
+        const float number = is_own ? from_bf16(from[k]) : 0.0f;
+        if (p.sums) p.sums[first + k] = number;
+        p.x[first + k] = p.sums ? 0.0f : number;
+    }
 }
 
 // Some rows, to the first places.
@@ -58,8 +69,11 @@ KERNEL(256, 1) move_rows(const MoveRows p) {
 struct AddNorm {
     // (rows, width)
     float* x;
-    // (splits, rows, width); not read where there are no splits.
+    // (parts, a number of rows, width); not read where there are no parts. Of parts that ranks give there are two places,
+    // one after the other.
     const float* sums;
+    // Where these say so, a part has come: see `Give`. Missing where all parts are this rank's own.
+    const u32 *given, *turns;
     // (width), or missing.
     const float* bias;
     // Of the norm: (width) each; none if nothing but the sum is wanted.
@@ -67,13 +81,25 @@ struct AddNorm {
     // What comes of the norm: packed rows of so many steps.
     bf16* normed;
     float eps;
-    int width, splits, rows, is_centred, steps, tiles;
+    int width, parts, rows, is_centred, steps, tiles;
+};
+
+// Gives all ranks this one's part of a sum.
+struct Give {
+    // (splits, rows, width)
+    const float* sums;
+    // (width), or missing.
+    const float* bias;
+    // Of each rank: (2, ranks, most rows, width).
+    float* inboxes[PARTS];
+    // Of each rank: (ranks, most rows), the last turn in which a part of that row came from that rank.
+    u32* given[PARTS];
+    // (most rows): turns of each row so far.
+    u32* turns;
+    int width, splits, rows, most_rows, rank, ranks;
 };
 
 namespace {
-
-// Parts that a product's sums come in at most.
-constexpr int SPLITS = 8;
 
 DEVICE float4 added(const float4& a, const float4& b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
 
@@ -84,19 +110,17 @@ DEVICE float square_of(const float4& a, float mean) {
     return off.x * off.x + off.y * off.y + off.z * off.z + off.w * off.w;
 }
 
-// The sum of what a product's splits came to, in their order, for four numbers of a row.
-DEVICE float4 sum_of_splits(const AddNorm& p, int row, int k) {
-    const float4* sums = (const float4*)(p.sums + u64(row) * p.width);
-    const u64 apart = u64(p.rows) * p.width / 4;
-    float4 parts[SPLITS];
+// Four numbers of a row, each the sum of some parts in their order; parts are so many fours apart.
+DEVICE float4 sum_of_parts(const float* row, u64 apart, int count, int k, const float* bias) {
+    float4 parts[PARTS];
 #pragma unroll
-    for (int split = 0; split < SPLITS; ++split)
-        if (split < p.splits) parts[split] = sums[split * apart + k];
+    for (int part = 0; part < PARTS; ++part)
+        if (part < count) parts[part] = ((const float4*)row)[part * apart + k];
     float4 sum = {0, 0, 0, 0};
 #pragma unroll
-    for (int split = 0; split < SPLITS; ++split)
-        if (split < p.splits) sum = added(sum, parts[split]);
-    return p.bias ? added(sum, ((const float4*)p.bias)[k]) : sum;
+    for (int part = 0; part < PARTS; ++part)
+        if (part < count) sum = added(sum, parts[part]);
+    return bias ? added(sum, ((const float4*)bias)[k]) : sum;
 }
 
 }  // namespace
@@ -107,13 +131,21 @@ KERNEL(512, 2) add_norm(const AddNorm p) {
     let_next_begin();
     wait_for_inputs();
     const int row = blockIdx.x, fours = p.width / 4;
+    const u64 apart = u64(p.rows) * fours;
     float4* x = (float4*)(p.x + u64(row) * p.width);
+    const float* sums = p.sums + u64(row) * p.width;
+    if (p.given) {
+        const u32 turn = p.turns[row];
+        if (int(threadIdx.x) < p.parts) wait_for_rank(p.given + u64(threadIdx.x) * p.rows + row, turn);
+        __syncthreads();
+        sums += turn % 2 * p.parts * apart * 4;
+    }
     float sum = 0, squares = 0;
 #pragma unroll 2
     for (int k = threadIdx.x; k < fours; k += blockDim.x) {
         float4 here = x[k];
-        if (p.splits > 0) {
-            here = added(here, sum_of_splits(p, row, k));
+        if (p.parts > 0) {
+            here = added(here, sum_of_parts(sums, apart, p.parts, k, p.bias));
             x[k] = here;
         }
         sum += sum_of(here);
@@ -140,6 +172,25 @@ KERNEL(512, 2) add_norm(const AddNorm p) {
         // The next lane's numbers.
         to[4] = u32(to_bf16(told.z)) | u32(to_bf16(told.w)) << 16;
     }
+}
+
+// A block for each row. A row's parts go to one of two places by turns: the place of the turn before is read until the
+// next kernel of the same rank has come to its end, and no rank is further than that.
+KERNEL(256, 2) give(const Give p) {
+    let_next_begin();
+    wait_for_inputs();
+    const int row = blockIdx.x, fours = p.width / 4;
+    const u32 turn = p.turns[row] + 1;
+    const float* sums = p.sums + u64(row) * p.width;
+    const u64 to = ((turn % 2 * p.ranks + p.rank) * u64(p.most_rows) + row) * fours;
+    for (int k = threadIdx.x; k < fours; k += blockDim.x) {
+        const float4 part = sum_of_parts(sums, u64(p.rows) * fours, p.splits, k, p.bias);
+        for (int rank = 0; rank < p.ranks; ++rank) ((float4*)p.inboxes[rank])[to + k] = part;
+    }
+    be_seen_by_ranks();
+    __syncthreads();
+    if (int(threadIdx.x) < p.ranks) tell_rank(p.given[threadIdx.x] + u64(p.rank) * p.most_rows + row, turn);
+    if (threadIdx.x == 0) p.turns[row] = turn;
 }
 
 // Makes queries, keys and values of what a product came to: biases, norms of heads, rotations.
@@ -190,11 +241,11 @@ KERNEL(128, 1) heads(const Heads p) {
         const int k = i * WARP + lane;
         held[i] = 0;
         if (!works || k >= p.size) continue;
-        float added[SPLITS];
+        float added[PARTS];
 #pragma unroll
-        for (int split = 0; split < SPLITS; ++split) added[split] = split < p.splits ? sums[split * apart + k] : 0.0f;
+        for (int split = 0; split < PARTS; ++split) added[split] = split < p.splits ? sums[split * apart + k] : 0.0f;
 #pragma unroll
-        for (int split = 0; split < SPLITS; ++split) held[i] += added[split];
+        for (int split = 0; split < PARTS; ++split) held[i] += added[split];
         if (p.bias) held[i] += p.bias[head * p.size + k];
         sum += held[i];
         squares += held[i] * held[i];

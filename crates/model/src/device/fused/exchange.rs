@@ -1,0 +1,75 @@
+//! Where ranks give each other their parts of sums.
+//!
+//! Each rank's kernels write its part of a row into an inbox of every rank, and then the number of the row's turn beside it;
+//! whoever adds the parts up waits for that number of all ranks. So an exchange is part of the work of a pass, graphs and
+//! all, and no host has to do with it. Parts are added up in the order of ranks.
+
+use candle_core::Result;
+
+use super::machine::{Machine, Memory};
+use super::partition::PARTS_MAX;
+
+/// Bytes of a number.
+const WORD: usize = 4;
+
+/// What a rank has for it.
+pub(super) struct Mailbox {
+    /// Most rows at once.
+    rows: usize,
+    /// (2, ranks, rows, hidden): parts of rows, in two places by turns.
+    inbox: Memory,
+    /// (ranks, rows): the last turn in which a part came.
+    given: Memory,
+    /// (rows): turns so far.
+    turns: Memory,
+}
+
+/// What a rank's kernels are told of all mailboxes.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange {
+    pub(super) rank: usize,
+    pub(super) ranks: usize,
+    pub(super) rows: usize,
+    /// Of each rank.
+    pub(super) inboxes: [u64; PARTS_MAX],
+    pub(super) given: [u64; PARTS_MAX],
+    /// This rank's.
+    pub(super) turns: u64,
+}
+
+impl Mailbox {
+    /// For sums of so many ranks with rows of `hidden` numbers.
+    ///
+    /// # Errors
+    /// The machine has no room for it.
+    pub(super) fn new(machine: &dyn Machine, ranks: usize, rows: usize, hidden: usize) -> Result<Self> {
+        let inbox = machine.allocate_for_ranks(2 * ranks * rows * hidden * WORD)?;
+        let given = machine.allocate_for_ranks(ranks * rows * WORD)?;
+        Ok(Self { rows, inbox, given, turns: machine.allocate(rows * WORD)? })
+    }
+
+    /// Most rows at once.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
+impl Exchange {
+    /// What a rank is told; nothing where it is the only one.
+    pub(super) fn of(mailboxes: &[Mailbox], rank: usize) -> Option<Self> {
+        let own = mailboxes.get(rank).filter(|_| mailboxes.len() > 1)?;
+        let of_all = |memory: fn(&Mailbox) -> &Memory| {
+            let mut addresses = [0; PARTS_MAX];
+            addresses.iter_mut().zip(mailboxes).for_each(|(address, mailbox)| *address = memory(mailbox).address);
+            addresses
+        };
+        Some(Self {
+            rank,
+            ranks: mailboxes.len(),
+            rows: own.rows,
+            inboxes: of_all(|mailbox| &mailbox.inbox),
+            given: of_all(|mailbox| &mailbox.given),
+            turns: own.turns.address,
+        })
+    }
+}
