@@ -22,6 +22,8 @@ mod machine;
 mod model;
 mod partition;
 mod pass;
+#[cfg(feature = "cuda")]
+mod peers;
 mod run;
 mod sheet;
 mod weights;

@@ -108,3 +108,21 @@ fn a_cache_elsewhere_is_refused_and_the_next_pass_is_well() {
     assert_eq!(fault.to_string(), "a cache has its keys and values on another device than the model");
     assert_eq!(logits(&decoder), logits(&decoder));
 }
+
+#[test]
+fn more_rows_than_go_through_a_layer_at_once_have_the_same_bits() {
+    const ROWS: usize = 530;
+    let decoder = uneven(&shared_by("2", "1"));
+    let tokens: Vec<u32> = (0..ROWS as u32).map(|i| i.wrapping_mul(2_654_435_761) % 300).collect();
+    let last = |at_once: usize| {
+        let (mut work, mut cache, mut last) = (Workspace::new(1), decoder.new_cache(), Vec::new());
+        for some in tokens.chunks(at_once) {
+            let rows = Row::chain(some, cache.tail_len());
+            let segment = Segment { cache: &mut cache, rows: &rows, logits: Logits::Last(1) };
+            let output = decoder.forward(&mut work, &mut [segment], Asked::default()).unwrap();
+            last = output.logits(0, 0).to_vec();
+        }
+        last
+    };
+    assert_eq!(last(ROWS), last(ROWS / 2));
+}

@@ -8,10 +8,11 @@ use candle_core::cuda_backend::cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaModule, CudaStream, DevicePtr, PinnedHostSlice, result, sys,
 };
 use candle_core::cuda_backend::cudarc::nvrtc::Ptx;
-use candle_core::{CudaDevice, Error, Result, Storage, Tensor};
+use candle_core::{CudaDevice, Device, Error, Result, Storage, Tensor};
 use half::bf16;
 
 use super::machine::{Launch, Machine, Memory};
+use super::peers;
 
 /// All kernels, for GPUs that were named when they were compiled.
 static KERNELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.fatbin"));
@@ -42,9 +43,16 @@ struct Graph(CudaGraph);
 unsafe impl Send for Graph {}
 
 impl Gpu {
-    pub(super) fn new(device: &CudaDevice) -> Result<Self> {
+    /// A GPU whose kernels write to the memory of others, itself perhaps among them.
+    ///
+    /// # Errors
+    /// It cannot write there, or the driver's.
+    pub(super) fn new<'a>(device: &CudaDevice, others: impl Iterator<Item = &'a Device>) -> Result<Self> {
         let stream = device.cuda_stream();
         let context = stream.context().clone();
+        for other in others {
+            peers::open_to(&context, other.as_cuda_device()?.cuda_stream().context())?;
+        }
         let module = context.load_module(Ptx::from_binary(KERNELS.to_vec())).map_err(Error::wrap)?;
         let noting = context.new_stream().map_err(Error::wrap)?;
         Ok(Self {
@@ -102,6 +110,10 @@ impl Machine for Gpu {
         Ok(Memory::new(address, bytes, slice))
     }
 
+    fn allocate_for_ranks(&self, bytes: usize) -> Result<Memory> {
+        peers::allocate(&self.context, bytes)
+    }
+
     fn upload(&mut self, to: u64, bytes: &[u8]) -> Result<()> {
         self.staging(bytes.len())?.copy_from_slice(bytes);
         self.is_copying = true;
@@ -128,7 +140,7 @@ impl Machine for Gpu {
         self.stream.synchronize().map_err(Error::wrap)
     }
 
-    fn launch(&mut self, launch: &Launch<'_>) -> Result<()> {
+    fn launch(&mut self, launch: &Launch) -> Result<()> {
         let function = self.function(launch.kernel)?;
         let mut early = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,

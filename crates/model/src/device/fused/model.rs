@@ -72,17 +72,14 @@ enum Known {
     Graph { number: usize, stream: Stream },
 }
 
-/// The machine of a device, which writes to the memory of others.
-fn machine(place: &RankPlace, others: &[RankPlace]) -> Result<Box<dyn Machine>> {
-    match &place.device {
+/// The machine of one of some ranks, all of which exchange sums.
+fn machine(places: &[RankPlace], rank: usize) -> Result<Box<dyn Machine>> {
+    match &places[rank].device {
         #[cfg(feature = "cuda")]
-        Device::Cuda(device) => Ok(Box::new(super::gpu::Gpu::new(device, others.iter().map(|other| &other.device))?)),
+        Device::Cuda(device) => Ok(Box::new(super::gpu::Gpu::new(device, places.iter().map(|place| &place.device))?)),
         #[cfg(feature = "emulated")]
         Device::Cpu => Ok(Box::new(super::emulated::Emulated::start()?)),
-        _ => {
-            Err(candle_core::Error::Msg(format!("kernels run on no such device, nor on {} of them", others.len()))
-                .into())
-        }
+        _ => Err(candle_core::Error::Msg("kernels run on no such device".to_owned()).into()),
     }
 }
 
@@ -98,7 +95,7 @@ impl FusedModel {
         places: &[RankPlace],
         progress: impl FnMut(usize, usize),
     ) -> Result<Self> {
-        let mut machines = places.iter().map(|place| machine(place, places)).collect::<Result<Vec<_>>>()?;
+        let mut machines = (0..places.len()).map(|rank| machine(places, rank)).collect::<Result<Vec<_>>>()?;
         let loaders = machines.iter_mut().zip(places).map(|(machine, place)| Loader {
             machine: &mut **machine,
             config: &info.config,

@@ -199,7 +199,7 @@ impl Loader<'_> {
         let into = |raw| shard.with_outputs(raw, inner.clone());
         // What activations come to is whole at once.
         let (up, is_gated, down) = match &raw.mlp {
-            RawMlp::Gated { gate, up, down } => (self.gated([into(gate), into(up)])?, true, down),
+            RawMlp::Gated { gate, up, down } => (self.gated(&[into(gate), into(up)])?, true, down),
             RawMlp::Plain { up, down } => (self.map(&[into(up)], 1)?, false, down),
         };
         Ok(Layer {
@@ -250,7 +250,7 @@ impl Loader<'_> {
     }
 
     /// A gate and what it lets pass, 16 outputs of each after the other.
-    fn gated(&mut self, maps: [LinearPart<'_>; 2]) -> Result<Map> {
+    fn gated(&mut self, maps: &[LinearPart<'_>; 2]) -> Result<Map> {
         let outputs = maps[0].outputs.len();
         let placed = [0, 1].map(|at| Placed { part: &maps[at], first: 16 * at, alternates: true });
         self.packed(&placed, &Partitioned { outputs, tiles: outputs.next_multiple_of(STEP) / 16, splits_max: 1 })
