@@ -69,7 +69,7 @@ cuda-typecheck:
 
 # Runs what GPUs run on the processor, thread by thread: 4 minutes. It takes a C++ compiler.
 cuda-emulate:
-    cargo test -p espalier-model --features emulated --lib --test fused
+    cargo test -p espalier-model --features emulated --lib --test fused --test fused_ranks
 
 # Checks what `just cuda-build` made on a GPU and measures it, or on the processor with `candle`: 8 minutes at most.
 gpu-check device="cuda" report="target/gpu-check.md":

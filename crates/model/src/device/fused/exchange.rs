@@ -5,12 +5,38 @@
 //! all, and no host has to do with it. Parts are added up in the order of ranks.
 
 use candle_core::Result;
+use parking_lot::{Condvar, Mutex};
 
 use super::machine::{Machine, Memory};
 use super::partition::PARTS_MAX;
 
 /// Bytes of a number.
 const WORD: usize = 4;
+
+/// Whether a model of this process exchanges sums.
+static IS_TAKEN: Mutex<bool> = Mutex::new(false);
+static CHANGED: Condvar = Condvar::new();
+
+/// The right to exchange sums, until this is dropped. Kernels that wait for other ranks, and those that come after them, keep
+/// a GPU from what else it is asked to. Two models that did so at once on the same GPUs could wait for each other for ever.
+pub(super) struct Turn(());
+
+impl Turn {
+    /// Waits until no other model has it.
+    pub(super) fn wait() -> Self {
+        let mut is_taken = IS_TAKEN.lock();
+        CHANGED.wait_while(&mut is_taken, |is_taken| *is_taken);
+        *is_taken = true;
+        Self(())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *IS_TAKEN.lock() = false;
+        CHANGED.notify_one();
+    }
+}
 
 /// What a rank has for it.
 pub(super) struct Mailbox {
@@ -71,5 +97,31 @@ impl Exchange {
             given: of_all(|mailbox| &mailbox.given),
             turns: own.turns.address,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_has_the_turn() {
+        let at_once = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let turn = Turn::wait();
+                        assert_eq!(at_once.fetch_add(1, Ordering::SeqCst), 0);
+                        thread::yield_now();
+                        at_once.fetch_sub(1, Ordering::SeqCst);
+                        drop(turn);
+                    }
+                });
+            }
+        });
     }
 }

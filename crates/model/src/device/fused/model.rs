@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use candle_core::{Device, Result as Computed};
 
 use super::buffers::Buffers;
-use super::exchange::{Exchange, Mailbox};
+use super::exchange::{Exchange, Mailbox, Turn};
 use super::machine::{Launch, Machine};
 use super::run::Run;
 use super::sheet::Sheet;
@@ -29,6 +29,8 @@ pub(in crate::device) struct FusedModel {
     pub(super) ranks: Vec<FusedRank>,
     /// Of each rank; none where there is only one.
     mailboxes: Vec<Mailbox>,
+    /// While ranks may be at work that exchanges sums.
+    turn: Option<Turn>,
     graphs: HashMap<Key, Known>,
     /// The graph of the last work, if it was done by one and may be done anew.
     last: Option<usize>,
@@ -109,7 +111,8 @@ impl FusedModel {
             Ok(FusedRank { info, place: place.clone(), machine, weights, buffers })
         });
         let ranks = ranks.collect::<Result<_>>()?;
-        Ok(Self { info: info.clone(), ranks, mailboxes: Vec::new(), graphs: HashMap::new(), last: None, fault: None })
+        let (info, mailboxes, graphs) = (info.clone(), Vec::new(), HashMap::new());
+        Ok(Self { info, ranks, mailboxes, turn: None, graphs, last: None, fault: None })
     }
 
     /// Multiply-adds of one row.
@@ -121,7 +124,8 @@ impl FusedModel {
     /// moved rows from where others are now.
     pub(in crate::device) fn repeat(&mut self, times: usize) -> Result<Option<Duration>> {
         let Some(graph) = self.last else { return Ok(None) };
-        self.attempt(|model| {
+        self.take_turn();
+        self.wait(|model| {
             model.finish_all()?;
             let begun = Instant::now();
             for _ in 0..times {
@@ -134,13 +138,18 @@ impl FusedModel {
 
     /// Does a list of work with the numbers of a sheet; what is known of the stream then.
     pub(super) fn run(&mut self, key: Key, sheet: &Sheet) -> Result<Stream> {
-        self.attempt(|model| model.do_work(key, sheet))
+        self.take_turn();
+        let done = self.attempt(|model| model.do_work(key, sheet));
+        if done.is_err() {
+            self.turn = None;
+        }
+        done
     }
 
     /// Waits for all work, and tells so many rows of the stream, which is the same on all ranks.
     pub(super) fn tell_stream(&mut self, stream: Stream, rows: usize) -> Result<Vec<f32>> {
         let count = rows * self.info.config.hidden;
-        self.attempt(|model| {
+        self.wait(|model| {
             let tell = |rank: &mut FusedRank| {
                 let from = rank.buffers.streams[usize::from(stream.is_second)].address;
                 rank.machine.download(from, count)
@@ -152,7 +161,7 @@ impl FusedModel {
     /// Waits for all work, and tells what all ranks have of so many rows, side by side. `of` says where a rank has that, and
     /// how many numbers of a row.
     pub(super) fn tell(&mut self, rows: usize, of: impl Fn(&FusedRank) -> (u64, usize)) -> Result<Vec<f32>> {
-        self.attempt(|model| {
+        self.wait(|model| {
             let tell = |rank: &mut FusedRank| {
                 let (from, width) = of(rank);
                 rank.machine.download(from, rows * width)
@@ -164,7 +173,21 @@ impl FusedModel {
 
     /// Waits for all work.
     pub(super) fn finish(&mut self) -> Result<()> {
-        self.attempt(Self::finish_all)
+        self.wait(Self::finish_all)
+    }
+
+    /// Waits until no other model exchanges sums, if this one does.
+    fn take_turn(&mut self) {
+        if self.ranks.len() > 1 && self.turn.is_none() {
+            self.turn = Some(Turn::wait());
+        }
+    }
+
+    /// Does something at whose end no rank waits for another one.
+    fn wait<T>(&mut self, work: impl FnOnce(&mut Self) -> Asked<T>) -> Result<T> {
+        let done = self.attempt(work);
+        self.turn = None;
+        done
     }
 
     /// Does something with the machines. What fails for anything but memory ends the model: nobody knows what is done then.
