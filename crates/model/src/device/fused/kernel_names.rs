@@ -2,8 +2,17 @@
 
 use candle_core::{Error, Result};
 
-use super::run::Outcome;
 use crate::config::Activation;
+
+/// What a product becomes, and where that goes.
+#[derive(Clone, Copy)]
+pub(super) enum Outcome {
+    Sums(u64),
+    /// What activations come to.
+    Units {
+        gated: bool,
+    },
+}
 
 /// The number that kernels know an activation by.
 pub(super) fn activation(activation: Activation) -> i32 {

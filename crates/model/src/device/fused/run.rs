@@ -7,7 +7,7 @@ use candle_core::{Error, Result};
 use super::arguments::{AddBias, Arguments, Attend, Decide, Heads, Product};
 use super::buffers::Buffers;
 use super::exchange::Exchange;
-use super::kernel_names::{activation, attend_kernel, product_kernel};
+use super::kernel_names::{Outcome, activation, attend_kernel, product_kernel};
 use super::machine::{Launch, Memory};
 use super::sheet::{ROW, tiles_of_part};
 use super::weights::{Layer, Map, Projection, STEP, Top, Weights, address};
@@ -63,16 +63,6 @@ struct Pending<'a> {
 struct Block {
     first: usize,
     rows: usize,
-}
-
-/// What a product becomes, and where that goes.
-#[derive(Clone, Copy)]
-pub(super) enum Outcome {
-    Sums(u64),
-    /// What activations come to.
-    Units {
-        gated: bool,
-    },
 }
 
 /// Blocks of threads, how many of these there are in each, and bytes of shared memory that it is lent.
