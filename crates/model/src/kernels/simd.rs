@@ -4,6 +4,8 @@
 //! operations in the same order, each rounded once: so a result depends neither on the instruction set nor on how many
 //! rows or threads share the work.
 
+use super::ahead::Ahead;
+
 /// Lanes of one vector.
 pub(crate) const LANES: usize = 16;
 
@@ -15,6 +17,10 @@ pub(crate) trait Simd: Copy + 'static {
 
     /// Rows that a register tile holds beside the weights when it is four vectors wide, two, and one.
     const ROWS: [usize; 3];
+    /// When weights in f32 are asked for.
+    const AHEAD: Ahead = Ahead::USUAL;
+    /// When those in bf16 are, of which memory hands out twice as many in the same time.
+    const BF16_AHEAD: Ahead = Ahead::USUAL;
 
     /// All lanes `x`.
     unsafe fn splat(x: f32) -> Self::V;
@@ -91,11 +97,17 @@ pub(crate) struct Product<W> {
 
 /// A stored weight, and how a vector of it becomes `f32` lanes.
 pub(crate) trait Weight: Copy + 'static {
+    /// When such weights are asked for.
+    fn ahead<S: Simd>() -> Ahead;
     /// The first vector of the pair at `pair`, or the second.
     unsafe fn load<S: Simd, const ODD: bool>(pair: *const Self) -> S::V;
 }
 
 impl Weight for f32 {
+    #[inline(always)]
+    fn ahead<S: Simd>() -> Ahead {
+        S::AHEAD
+    }
     #[inline(always)]
     unsafe fn load<S: Simd, const ODD: bool>(pair: *const Self) -> S::V {
         // SAFETY: the caller gives a readable vector there.
@@ -105,6 +117,10 @@ impl Weight for f32 {
 
 /// bf16, interleaved in groups of 32.
 impl Weight for u16 {
+    #[inline(always)]
+    fn ahead<S: Simd>() -> Ahead {
+        S::BF16_AHEAD
+    }
     #[inline(always)]
     unsafe fn load<S: Simd, const ODD: bool>(pair: *const Self) -> S::V {
         // SAFETY: the caller gives a readable pair.

@@ -5,7 +5,7 @@
 //! scores (a block of keys, transposed) and the weighted sum of values (a block of values) alike. Each lane adds its
 //! products in the order of `i`, whatever the number of rows: this is where batch invariance comes from.
 
-use super::ahead::{self, Ahead};
+use super::ahead;
 use super::simd::{LANES, Product, Simd, Weight};
 
 /// The weights of one input for `R` rows: `N` vectors; a single one is the second of its pair if `ODD`.
@@ -23,7 +23,8 @@ unsafe fn weights<S: Simd, W: Weight, const N: usize, const R: usize, const ODD:
             // Where two vectors share a line it is asked for once.
             if !ODD || bytes >= ahead::CACHE_LINE {
                 let lines = (0..bytes).step_by(ahead::CACHE_LINE);
-                lines.for_each(|line| ahead::ask::<S>(from.cast::<u8>().wrapping_add(line), Ahead::USUAL.of_rows(R)));
+                lines
+                    .for_each(|line| ahead::ask::<S>(from.cast::<u8>().wrapping_add(line), W::ahead::<S>().of_rows(R)));
             }
             vectors[0] = W::load::<S, ODD>(from);
             if let Some(v) = vectors.get_mut(1) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use candle_core::{Device, Result as Computed};
+use candle_core::Result as Computed;
 
 use super::buffers::Buffers;
 use super::exchange::{Exchange, Mailbox, Turn};
@@ -78,9 +78,11 @@ enum Known {
 fn machine(places: &[RankPlace], rank: usize) -> Result<Box<dyn Machine>> {
     match &places[rank].device {
         #[cfg(feature = "cuda")]
-        Device::Cuda(device) => Ok(Box::new(super::gpu::Gpu::new(device, places.iter().map(|place| &place.device))?)),
+        candle_core::Device::Cuda(device) => {
+            Ok(Box::new(super::gpu::Gpu::new(device, places.iter().map(|place| &place.device))?))
+        }
         #[cfg(feature = "emulated")]
-        Device::Cpu => Ok(Box::new(super::emulated::Emulated::start()?)),
+        candle_core::Device::Cpu => Ok(Box::new(super::emulated::Emulated::start()?)),
         _ => Err(candle_core::Error::Msg("kernels run on no such device".to_owned()).into()),
     }
 }

@@ -16,6 +16,10 @@ use super::super::simd::{LANES, Product, Simd, Weight};
 use super::super::tile::register_tile;
 use super::bytes;
 
+/// Whoever multiplies 16 bytes of weights a nanosecond, or a few more, as Zen 1 does with one row of bytes or of bf16, is no
+/// faster than memory, and takes 4 KB in 250 ns.
+const SOON: Ahead = Ahead { rows_min: 1, bytes: 4 * 1024 };
+
 /// Two 256-bit registers a vector.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2;
@@ -31,6 +35,8 @@ impl Simd for Avx2 {
     type V = [__m256; 2];
     // 16 registers, two for a vector: 1 x 4, 2 x 2 or 6 x 1 accumulators, the weights, and one for the row's value.
     const ROWS: [usize; 3] = [1, 2, 6];
+    const AHEAD: Ahead = Ahead { rows_min: 2, ..SOON };
+    const BF16_AHEAD: Ahead = SOON;
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self::V {
@@ -143,8 +149,7 @@ impl Int8 for Avx2 {
     // two for products. One row of two vectors takes 4 for sums, 4 for weights and 4 for their sizes.
     const INT8_ROWS: usize = 4;
     const INT8_ROWS_OF_BOTH: usize = 1;
-    // Zen 1 multiplies 16 bytes of weights a nanosecond: as fast as memory, and 4 KB in 250 ns.
-    const INT8_AHEAD: Ahead = Ahead { rows_min: 1, bytes: 4 * 1024 };
+    const INT8_AHEAD: Ahead = SOON;
 
     #[inline(always)]
     unsafe fn nibble_zero() -> Self::NibbleSums {
