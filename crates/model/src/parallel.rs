@@ -29,7 +29,7 @@ pub enum Degree {
 
 /// No degree is called that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is no number of ranks: it must be auto or a whole number from 1 on")]
+#[error("{found:?} is no number of ranks or stages: it must be auto or a whole number from 1 on")]
 pub struct UnknownDegree {
     found: String,
 }
@@ -131,7 +131,10 @@ mod tests {
         }
         for text in ["0", "-1", "two", ""] {
             let refusal = text.parse::<Degree>().unwrap_err().to_string();
-            assert_eq!(refusal, format!("{text:?} is no number of ranks: it must be auto or a whole number from 1 on"));
+            assert_eq!(
+                refusal,
+                format!("{text:?} is no number of ranks or stages: it must be auto or a whole number from 1 on")
+            );
         }
     }
 

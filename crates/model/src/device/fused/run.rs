@@ -90,7 +90,10 @@ impl<'a> Run<'a> {
         match work {
             Work::Embed { rows, at } => {
                 self.stream.rows = rows;
-                return self.in_blocks(|run, block| run.embed(at + block.first, block));
+                return self.in_blocks(|run, block| {
+                    run.embed(at + block.first, block);
+                    Ok(())
+                });
             }
             Work::Layer(layer) => return self.in_blocks(|run, block| run.layer(layer, block)),
             Work::KeysAndValues { layer, of_states } => {

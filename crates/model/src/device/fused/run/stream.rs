@@ -1,7 +1,5 @@
 //! What is done to the stream of rows between products: launches of the kernels in `kernels/rows.h`.
 
-use candle_core::Result;
-
 use super::{Block, Pending, Run, Shape, WORD};
 use crate::config::NormKind;
 use crate::device::fused::arguments::{AddNorm, Embed, Give, Keep, MoveRows};
@@ -16,7 +14,7 @@ impl<'a> Run<'a> {
         place.address + (row * self.info.config.hidden) as u64 * WORD
     }
 
-    pub(super) fn embed(&mut self, at: usize, block: Block) -> Result<()> {
+    pub(super) fn embed(&mut self, at: usize, block: Block) {
         let tokens = self.weights.tokens.clone();
         let arguments = Embed {
             tokens: self.buffers.fixed(at),
@@ -32,7 +30,6 @@ impl<'a> Run<'a> {
         if self.exchange.is_some() {
             self.leave(Pending { parts: 1, bias: None }, block);
         }
-        Ok(())
     }
 
     /// Leaves sums of a block to be added when the stream is read, or adds them where the next block's go where they are.
