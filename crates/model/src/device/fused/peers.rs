@@ -57,5 +57,7 @@ pub(super) fn allocate(context: &Arc<CudaContext>, bytes: usize) -> Result<Memor
     let owner = Open { context: context.clone(), address };
     // SAFETY: as above.
     unsafe { result::memset_d8_sync(address, 0, bytes.max(1)) }.map_err(Error::wrap)?;
+    // The driver may return before, and is not in the order of any stream of ours.
+    context.synchronize().map_err(Error::wrap)?;
     Ok(Memory::new(address, bytes, owner))
 }
