@@ -5,8 +5,6 @@
 //! processor's window is full of products. So whoever loads a cache line asks for the one a fixed distance further on. Asked
 //! for many at once, lines keep off what is read at the time: see docs/benchmarks.md, "Lines asked for one by one".
 
-use super::simd::Simd;
-
 /// Which products ask for weights, and how early.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ahead {
@@ -31,12 +29,3 @@ impl Ahead {
 
 /// Bytes that memory hands out at a time.
 pub(super) const CACHE_LINE: usize = 64;
-
-/// Asks for the line `ahead` bytes further on than the one at `at`; none asks for nothing.
-#[inline(always)]
-pub(super) unsafe fn ask<S: Simd>(at: *const u8, ahead: Option<usize>) {
-    if let Some(bytes) = ahead {
-        // SAFETY: any address may be asked for.
-        unsafe { S::prefetch(at.wrapping_add(bytes)) }
-    }
-}

@@ -3,7 +3,7 @@
 //! A panel is cut into strips of one or two vectors of outputs, a strip into blocks of one group of [`GROUP`] inputs each, so
 //! it is read from front to back. What a block holds, and how it is multiplied, is a [`Format`]'s.
 
-use super::ahead::{self, Ahead};
+use super::ahead::Ahead;
 use super::simd::{LANES, Simd};
 
 /// Inputs of a block.
@@ -62,7 +62,7 @@ impl<X> OneBlock<X> {
     #[inline(always)]
     pub(super) unsafe fn ask<S: Simd>(&self, at: *const u8) {
         // SAFETY: any address may be asked for.
-        unsafe { ahead::ask::<S>(at, self.ahead) }
+        unsafe { S::ask(at, self.ahead) }
     }
 }
 

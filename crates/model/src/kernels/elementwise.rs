@@ -3,7 +3,7 @@
 //! Plain loops and no closures: a closure is a function of its own, which would be compiled without the instruction
 //! set that its caller enables.
 
-use super::ahead::{self, Ahead};
+use super::ahead::Ahead;
 use super::simd::{LANES, Simd, exp, to_array};
 
 /// The vector of a chunk of at most [`LANES`] values, the rest being `pad`.
@@ -184,7 +184,7 @@ pub(crate) unsafe fn read<S: Simd>(x: &[f32], rows: usize) -> f32 {
         for chunk in x.chunks_exact(8 * LANES) {
             for (i, total) in sums.iter_mut().enumerate() {
                 let lanes = chunk.as_ptr().add(i * LANES);
-                ahead::ask::<S>(lanes.cast(), Ahead::USUAL.of_rows(rows));
+                S::ask(lanes.cast(), Ahead::USUAL.of_rows(rows));
                 *total = S::add(S::load(lanes), *total);
             }
         }

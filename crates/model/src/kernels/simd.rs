@@ -42,6 +42,14 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn load_bf16<const ODD: bool>(from: *const u16) -> Self::V;
     /// Asks for the cache line at `at`, which need not be valid, to be brought into the second-level cache.
     unsafe fn prefetch(at: *const u8);
+    /// Asks for the line `ahead` bytes further on than the one at `at`; none asks for nothing.
+    #[inline(always)]
+    unsafe fn ask(at: *const u8, ahead: Option<usize>) {
+        if let Some(bytes) = ahead {
+            // SAFETY: any address may be asked for.
+            unsafe { Self::prefetch(at.wrapping_add(bytes)) }
+        }
+    }
     /// `a + b`.
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     /// `a - b`.

@@ -5,7 +5,7 @@
 //! scores (a block of keys, transposed) and the weighted sum of values (a block of values) alike. Each lane adds its
 //! products in the order of `i`, whatever the number of rows: this is where batch invariance comes from.
 
-use super::ahead;
+use super::ahead::CACHE_LINE;
 use super::simd::{LANES, Product, Simd, Weight};
 
 /// The weights of one input for `R` rows: `N` vectors; a single one is the second of its pair if `ODD`.
@@ -21,10 +21,9 @@ unsafe fn weights<S: Simd, W: Weight, const N: usize, const R: usize, const ODD:
             let from = p.w.add(input * p.w_stride + pair * p.pair_stride);
             let bytes = vectors.len() * LANES * size_of::<W>();
             // Where two vectors share a line it is asked for once.
-            if !ODD || bytes >= ahead::CACHE_LINE {
-                let lines = (0..bytes).step_by(ahead::CACHE_LINE);
-                lines
-                    .for_each(|line| ahead::ask::<S>(from.cast::<u8>().wrapping_add(line), W::ahead::<S>().of_rows(R)));
+            if !ODD || bytes >= CACHE_LINE {
+                let lines = (0..bytes).step_by(CACHE_LINE);
+                lines.for_each(|line| S::ask(from.cast::<u8>().wrapping_add(line), W::ahead::<S>().of_rows(R)));
             }
             vectors[0] = W::load::<S, ODD>(from);
             if let Some(v) = vectors.get_mut(1) {
