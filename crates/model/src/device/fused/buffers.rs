@@ -156,8 +156,9 @@ impl Buffers {
     /// A sheet as it is uploaded to a rank.
     pub(super) fn bytes_of(&self, sheet: &Sheet, rank: usize) -> Vec<u8> {
         let gap = self.sizes.fixed.next_multiple_of(2) - sheet.fixed.len();
-        let numbers = sheet.fixed.iter().copied().chain(std::iter::repeat_n(0, gap)).chain(sheet.lists_of(rank));
-        let mut bytes = Vec::with_capacity((sheet.fixed.len() + gap + sheet.lists.len()) * WORD);
+        let lists = sheet.lists_of(rank);
+        let numbers = sheet.fixed.iter().copied().chain(std::iter::repeat_n(0, gap)).chain(lists.iter().copied());
+        let mut bytes = Vec::with_capacity((sheet.fixed.len() + gap + lists.len()) * WORD);
         numbers.for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
         bytes
     }

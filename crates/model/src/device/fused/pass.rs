@@ -49,7 +49,7 @@ impl<'a> FusedPass<'a> {
         let Some(Placed { blocks, .. }) = placed.first() else { return Ok(Rows { placed, memory_at: 0 }) };
         let addresses = |rank: &FusedRank| {
             let memory = blocks.addresses(rank.place.rank, |tensor| rank.machine.address(tensor))?;
-            Ok(memory.ok_or(ModelError::CacheElsewhere)?.to_vec())
+            memory.ok_or(ModelError::CacheElsewhere)
         };
         let of_ranks = self.model.ranks.iter().map(addresses).collect::<Result<Vec<_>>>()?;
         let memory_at = self.sheet.list_addresses(&of_ranks);

@@ -3,6 +3,8 @@
 //! Its first part has what every pass of the same shape has in the same places: tokens, rows, where they stand. The second
 //! has lists of any length, to which rows point: blocks, runs of slots, addresses of keys and values.
 
+use std::borrow::Cow;
+
 use super::work::{Stand, bucketed};
 use crate::device::best::BestOfRows;
 use crate::kv_cache::Move;
@@ -39,11 +41,12 @@ pub(super) struct Sheet {
     addresses: Vec<Addresses>,
 }
 
-/// What other ranks are told something else in place of: addresses.
+/// Where other ranks are told addresses of their own.
 struct Addresses {
     /// Where among the lists they begin.
     at: usize,
-    of_ranks: Vec<Vec<u32>>,
+    /// Of each rank but the first.
+    of_others: Vec<Vec<u32>>,
 }
 
 /// Rows of sequences whose keys and values lie in the same memory.
@@ -128,27 +131,30 @@ impl Sheet {
     }
 
     /// Writes each rank's addresses, as many for each, where 8 bytes may begin.
-    pub(super) fn list_addresses(&mut self, of_ranks: &[Vec<u64>]) -> u32 {
-        let words = |addresses: &Vec<u64>| -> Vec<u32> {
-            addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32]).collect()
-        };
-        let of_ranks: Vec<Vec<u32>> = of_ranks.iter().map(words).collect();
+    pub(super) fn list_addresses(&mut self, of_ranks: &[&[u64]]) -> u32 {
         let at = self.lists.len().next_multiple_of(2);
         self.lists.resize(at, 0);
-        self.lists.extend(of_ranks.iter().take(1).flatten());
-        self.addresses.push(Addresses { at, of_ranks });
+        let mut of_ranks = of_ranks.iter().map(|addresses| words(addresses));
+        self.lists.extend(of_ranks.next().into_iter().flatten());
+        self.addresses.push(Addresses { at, of_others: of_ranks.map(Iterator::collect).collect() });
         at as u32
     }
 
     /// The lists as a rank is told them.
-    pub(super) fn lists_of(&self, rank: usize) -> Vec<u32> {
+    pub(super) fn lists_of(&self, rank: usize) -> Cow<'_, [u32]> {
+        let Some(other) = rank.checked_sub(1) else { return Cow::Borrowed(&self.lists) };
         let mut lists = self.lists.clone();
-        for Addresses { at, of_ranks } in &self.addresses {
-            let own = of_ranks.get(rank).map_or(&[][..], Vec::as_slice);
+        for Addresses { at, of_others } in &self.addresses {
+            let own = of_others.get(other).map_or(&[][..], Vec::as_slice);
             lists[*at..][..own.len()].copy_from_slice(own);
         }
-        lists
+        Cow::Owned(lists)
     }
+}
+
+/// Addresses as numbers of a sheet, two each.
+fn words(addresses: &[u64]) -> impl Iterator<Item = u32> {
+    addresses.iter().flat_map(|address| [*address as u32, (address >> 32) as u32])
 }
 
 #[cfg(test)]
@@ -167,8 +173,9 @@ mod tests {
     fn addresses_begin_where_8_bytes_may() {
         let mut sheet = Sheet::default();
         assert_eq!(sheet.list([7]), 0);
-        assert_eq!(sheet.list_addresses(&[vec![0x1_0000_0002, 3], vec![4, 5]]), 2);
+        assert_eq!(sheet.list_addresses(&[&[0x1_0000_0002, 3], &[4, 5]]), 2);
         assert_eq!(sheet.list([8]), 6);
-        assert_eq!([0, 1].map(|rank| sheet.lists_of(rank)), [[7, 0, 2, 1, 3, 0, 8], [7, 0, 4, 0, 5, 0, 8]]);
+        assert_eq!(*sheet.lists_of(0), [7, 0, 2, 1, 3, 0, 8]);
+        assert_eq!(*sheet.lists_of(1), [7, 0, 4, 0, 5, 0, 8]);
     }
 }
