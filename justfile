@@ -20,6 +20,11 @@ test *args:
 emulate *commands:
     tests/emulation/run "$@"
 
+# Compares them on emulated ARM processors: minutes, the first time a quarter of an hour.
+[positional-arguments]
+emulate-arm *args:
+    tests/emulation/arm "$@"
+
 # Builds the documentation of our own crates; a warning is an error.
 doc *args:
     RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps {{ args }}

@@ -1,7 +1,7 @@
 //! What this processor offers the kernels.
 
 use crate::arithmetic::Arithmetic;
-use crate::kernels::{InstructionSet, Kernels, instruction_sets};
+use crate::kernels::{InstructionSet, Kernels, PORTABLE_NAME, instruction_sets};
 
 /// What this processor offers the kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,11 @@ impl Processor {
         let kernels = Kernels::detect();
         Self { sets: instruction_sets(), kernels: kernels.name, of_16_bits: kernels.arithmetic_of_16_bits() }
     }
+
+    /// Whether it has none of these sets, so that plain code computes everything.
+    pub fn is_portable(&self) -> bool {
+        self.kernels == PORTABLE_NAME
+    }
 }
 
 #[cfg(test)]
@@ -36,7 +41,10 @@ mod tests {
             "avx512bf16" => has("AVX-512 BF16"),
             "avx512vnni" => has("AVX-512 VNNI"),
             "avx512" => has("AVX-512"),
+            "avxvnni" => has("AVX-VNNI"),
             "avx2" => has("AVX2"),
+            "neon-dots" => has("NEON dot products"),
+            "neon" => has("NEON"),
             _ => sets.iter().all(|set| !set.present),
         };
         assert!(expected, "{kernels}: {sets:?}");

@@ -45,8 +45,8 @@ impl Workspace {
         }
     }
 
-    /// As [`Self::new`], with the kernels of the instruction set `name` (`amx`, `avx512bf16`, `avx512vnni`, `avx512`,
-    /// `avx2`, `portable`), if this processor has it.
+    /// As [`Self::new`], with the kernels of the instruction set `name`, as [`Processor::kernels`](crate::Processor) spells
+    /// it, if this processor has it.
     pub fn with_instruction_set(threads: usize, name: &str) -> Option<Self> {
         let kernels = Kernels::available().into_iter().find(|k| k.name == name)?;
         Some(Self { kernels, ..Self::new(threads) })

@@ -6,9 +6,6 @@ use super::finding::Finding;
 
 const CHECK: &str = "processor";
 
-/// The oldest set with which a checkpoint of a useful size is fast.
-const NEEDED: &str = "AVX2";
-
 pub(crate) fn judge(processor: &Processor) -> Finding {
     let named = |present: bool| {
         let sets = processor.sets.iter().filter(|set| set.present == present);
@@ -21,10 +18,10 @@ pub(crate) fn judge(processor: &Processor) -> Finding {
         return Finding::warning(
             CHECK,
             format!("no kernels are written for this kind of processor: portable code is used; {auto}"),
-            "expect a few tokens a second; run it on a processor of x86-64 with AVX2 or AVX-512, or on a GPU (--device)",
+            "expect a few tokens a second; run it on x86-64 with AVX2 or AVX-512, on 64-bit ARM, or on a GPU (--device)",
         );
     }
-    if !processor.sets.iter().any(|set| set.present && set.name == NEEDED) {
+    if processor.is_portable() {
         return Finding::warning(
             CHECK,
             format!("it lacks {lacks}: portable code is used; {auto}"),
@@ -43,8 +40,9 @@ mod tests {
     use super::*;
 
     fn with(sets: &[(&'static str, bool)], of_16_bits: Option<Arithmetic>) -> Finding {
-        let sets = sets.iter().map(|&(name, present)| InstructionSet { name, present }).collect();
-        judge(&Processor { sets, kernels: "avx2", of_16_bits })
+        let sets: Vec<_> = sets.iter().map(|&(name, present)| InstructionSet { name, present }).collect();
+        let kernels = if sets.iter().any(|set| set.present) { "avx2" } else { "portable" };
+        judge(&Processor { sets, kernels, of_16_bits })
     }
 
     #[test]

@@ -62,11 +62,6 @@ pub(crate) trait Bf16Group: Sized {
 #[repr(C, align(64))]
 pub(crate) struct Floats(pub(super) [f32; GROUP]);
 
-/// As bf16.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Bits([u16; GROUP]);
-
 impl Bf16Group for Floats {
     const ZERO: Self = Self([0.0; GROUP]);
 
@@ -76,25 +71,9 @@ impl Bf16Group for Floats {
     }
 }
 
-impl Bf16Group for Bits {
-    const ZERO: Self = Self([0; GROUP]);
-
-    #[inline(always)]
-    fn set(&mut self, values: &[f32]) {
-        set(&mut self.0, values, round);
-    }
-}
-
-impl Bits {
-    /// The whole group.
-    pub(super) fn as_mut_ptr(&mut self) -> *mut u16 {
-        self.0.as_mut_ptr()
-    }
-}
-
 /// Rounds values into the first places of a group.
 #[inline(always)]
-fn set<T>(group: &mut [T; GROUP], values: &[f32], round: impl Fn(f32) -> T) {
+pub(super) fn set<T>(group: &mut [T; GROUP], values: &[f32], round: impl Fn(f32) -> T) {
     // Nearly all groups are whole, and a loop of known length is vectors.
     match <&[f32; GROUP]>::try_from(values) {
         Ok(values) => group.iter_mut().zip(values).for_each(|(place, value)| *place = round(*value)),

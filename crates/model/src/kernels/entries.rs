@@ -10,7 +10,7 @@ use crate::arithmetic::Arithmetic;
 
 /// The kernels of one instruction set.
 pub(crate) struct Kernels {
-    /// `amx`, `avx512bf16`, `avx512vnni`, `avx512`, `avx2` or `portable`.
+    /// `amx`, `avx512bf16`, `avx512vnni`, `avx512`, `avxvnni`, `avx2`, `neon-dots`, `neon` or `portable`.
     pub(crate) name: &'static str,
     pub(super) tiles: Bf16Kernels,
     pub(super) dots: Bf16Kernels,
@@ -36,6 +36,9 @@ pub(super) const AMX_NAME: &str = "amx";
 
 /// The name of the table with dot products of bf16.
 pub(super) const BF16_NAME: &str = "avx512bf16";
+
+/// The name of the table of plain code.
+pub(crate) const PORTABLE_NAME: &str = "portable";
 
 impl Kernels {
     /// The arithmetic of 16-bit floats that this set has instructions for.

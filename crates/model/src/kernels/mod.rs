@@ -3,6 +3,8 @@
 //! [`Kernels`] is a table of entry points for one set, chosen once at run time. Results are the same bits whatever the
 //! set, the number of rows, and the number of threads.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod ahead;
 mod bf16;
 mod bf16_kernels;
@@ -29,7 +31,7 @@ pub(crate) use bf16_kernels::{Bf16Kernels, Bf16Order};
 pub(crate) use blocks::{BlockProduct, GROUP};
 pub(crate) use byte_values::ByteValues;
 pub(crate) use elementwise::CHAINS;
-pub(crate) use entries::Kernels;
+pub(crate) use entries::{Kernels, PORTABLE_NAME};
 pub(crate) use int8::{InputGroup, LARGEST, OUTPUTS, Q4_BYTES, Q8_BYTES, QUAD, SCALES_BYTES};
 pub(crate) use q8_group::{Q8Group, extreme, f16_at, integer, largest, place_in_q8, put_f16, quants, whole_group};
 pub(crate) use rounding::{GroupsAt, Unrounded};
@@ -54,9 +56,15 @@ impl Kernels {
                 (sets.vnni, &tables::AVX512_VNNI),
                 (slow_dots, &tables::AVX512_BF16),
                 (sets.avx512, &tables::AVX512),
+                (sets.avx_vnni, &tables::AVX_VNNI),
                 (sets.avx2, &tables::AVX2),
             ];
             tables.extend(offered.into_iter().filter_map(|(has, table)| has.then_some(table)));
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            tables.extend(aarch64::has_dots().then_some(&tables::NEON_DOTS));
+            tables.push(&tables::NEON);
         }
         tables.push(&tables::PORTABLE);
         tables
@@ -262,13 +270,15 @@ mod tests {
         }
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[test]
     fn what_the_system_says_of_the_processor_is_used() {
         let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let said = |flag: &str| flags.split_whitespace().any(|word| word == flag);
         let used = |name: &str| Kernels::available().iter().any(|kernels| kernels.name == name);
-        for (name, flag) in [("avx2", "avx2"), ("avx512vnni", "avx512_vnni"), ("amx", "amx_bf16")] {
+        for (name, flag) in
+            [("avx2", "avx2"), ("avxvnni", "avx_vnni"), ("avx512vnni", "avx512_vnni"), ("amx", "amx_bf16")]
+        {
             assert_eq!(used(name), said(flag), "{name}");
         }
         assert!(

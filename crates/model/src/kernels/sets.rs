@@ -15,9 +15,10 @@ pub struct InstructionSet {
 /// Those of this kind of processor, the oldest first; none where all kernels are portable code.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn instruction_sets() -> Vec<InstructionSet> {
-    let Sets { avx2, avx512, vnni, bf16, amx } = Sets::detect();
+    let Sets { avx2, avx_vnni, avx512, vnni, bf16, amx } = Sets::detect();
     let named = [
         ("AVX2", avx2),
+        ("AVX-VNNI", avx_vnni),
         ("AVX-512", avx512),
         ("AVX-512 VNNI", vnni),
         ("AVX-512 BF16", bf16 != Dot::None),
@@ -27,7 +28,16 @@ pub(crate) fn instruction_sets() -> Vec<InstructionSet> {
 }
 
 /// Those of this kind of processor, the oldest first; none where all kernels are portable code.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn instruction_sets() -> Vec<InstructionSet> {
+    vec![
+        InstructionSet { name: "NEON", present: true },
+        InstructionSet { name: "NEON dot products", present: super::aarch64::has_dots() },
+    ]
+}
+
+/// Those of this kind of processor, the oldest first; none where all kernels are portable code.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn instruction_sets() -> Vec<InstructionSet> {
     Vec::new()
 }

@@ -1,10 +1,14 @@
 //! The tables, one for each set of instructions: every entry is the same code, compiled for the set.
 
+#[cfg(target_arch = "aarch64")]
+use super::aarch64::Neon;
 use super::bf16::{self, Bf16Group, Bf16Line, Dots, Floats, Tiles};
 use super::bf16_kernels::Bf16Kernels;
 use super::blocks::BlockProduct;
 use super::byte_values::{self, ByteValues};
-use super::entries::{AMX_NAME, BF16_NAME, Kernels};
+#[cfg(target_arch = "x86_64")]
+use super::entries::{AMX_NAME, BF16_NAME};
+use super::entries::{Kernels, PORTABLE_NAME};
 use super::int8::{self, InputGroup, Q4, Q8};
 use super::portable::Portable;
 use super::rounding::{self, GroupsAt, Unrounded};
@@ -144,20 +148,27 @@ macro_rules! kernels {
 }
 
 kernels!(
-    PORTABLE, "portable", Portable, int8 Portable,
+    PORTABLE, PORTABLE_NAME, Portable, int8 Portable,
     tiles bf16::product::<Portable, Tiles> as Floats, values values::add::<Portable, Tiles>,
     dots bf16::product::<Portable, Dots> as Floats, values values::add::<Portable, Dots>
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX2, "avx2", Avx2, int8 Avx2,
-    tiles x86::product_bf16::<Avx2, Tiles> as Floats, values x86::add_values::<Avx2, Tiles>,
-    dots x86::product_bf16::<Avx2, Dots> as Floats, values x86::add_values::<Avx2, Dots>,
+    AVX2, "avx2", Avx2<false>, int8 Avx2<false>,
+    tiles x86::product_bf16::<Avx2<false>, Tiles> as Floats, values x86::add_values::<Avx2<false>, Tiles>,
+    dots x86::product_bf16::<Avx2<false>, Dots> as Floats, values x86::add_values::<Avx2<false>, Dots>,
     #[target_feature(enable = "avx2,fma,f16c")]
 );
 #[cfg(target_arch = "x86_64")]
 kernels!(
-    AVX512, "avx512", Avx512, int8 Avx2,
+    AVX_VNNI, "avxvnni", Avx2<true>, int8 Avx2<true>,
+    tiles x86::product_bf16::<Avx2<true>, Tiles> as Floats, values x86::add_values::<Avx2<true>, Tiles>,
+    dots x86::product_bf16::<Avx2<true>, Dots> as Floats, values x86::add_values::<Avx2<true>, Dots>,
+    #[target_feature(enable = "avxvnni,avx2,fma,f16c")]
+);
+#[cfg(target_arch = "x86_64")]
+kernels!(
+    AVX512, "avx512", Avx512, int8 Avx2<false>,
     tiles x86::product_bf16::<Avx512, Tiles> as Floats, values x86::add_values::<Avx512, Tiles>,
     dots x86::product_bf16::<Avx512, Dots> as Floats, values x86::add_values::<Avx512, Dots>,
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
@@ -183,4 +194,16 @@ kernels!(
     tiles x86::product_bf16_in_tiles as NativeBits, values x86::add_values::<Avx512, Tiles>,
     dots x86::product_bf16::<Avx512, Dots> as Floats, values x86::add_values::<Avx512, Dots>,
     #[target_feature(enable = "avx512bf16,avx512vnni,avx512f,avx512bw,avx512vl,avx2,fma,f16c")]
+);
+#[cfg(target_arch = "aarch64")]
+kernels!(
+    NEON, "neon", Neon<false>, int8 Neon<false>,
+    tiles bf16::product::<Neon<false>, Tiles> as Floats, values values::add::<Neon<false>, Tiles>,
+    dots bf16::product::<Neon<false>, Dots> as Floats, values values::add::<Neon<false>, Dots>
+);
+#[cfg(target_arch = "aarch64")]
+kernels!(
+    NEON_DOTS, "neon-dots", Neon<true>, int8 Neon<true>,
+    tiles bf16::product::<Neon<true>, Tiles> as Floats, values values::add::<Neon<true>, Tiles>,
+    dots bf16::product::<Neon<true>, Dots> as Floats, values values::add::<Neon<true>, Dots>
 );

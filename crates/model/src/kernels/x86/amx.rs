@@ -11,9 +11,10 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 
-use super::super::bf16::{Bits, LINE_BYTES, TILE_BYTES, TILE_STRIPS};
+use super::super::bf16::{LINE_BYTES, TILE_BYTES, TILE_STRIPS};
 use super::super::blocks::{BlockProduct, clear};
 use super::super::simd::LANES;
+use super::bits::Bits;
 
 /// Rows of a tile.
 const TILE_ROWS: usize = 16;

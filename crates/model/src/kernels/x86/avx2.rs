@@ -1,4 +1,4 @@
-//! AVX2 with FMA.
+//! AVX2 with FMA, and with the products of bytes that newer processors without AVX-512 have: AVX-VNNI.
 
 // One argument holds for every function below: the dispatcher in `super` offers a set only where the processor has it,
 // and pointers hold what the trait asks for.
@@ -20,9 +20,9 @@ use super::bytes;
 /// faster than memory, and takes 4 KB in 250 ns.
 const SOON: Ahead = Ahead { rows_min: 1, bytes: 4 * 1024 };
 
-/// Two 256-bit registers a vector.
+/// Two 256-bit registers a vector; bytes are multiplied by `vpdpbusd` if `VNNI`.
 #[derive(Clone, Copy)]
-pub(crate) struct Avx2;
+pub(crate) struct Avx2<const VNNI: bool>;
 
 /// An instruction on both halves.
 macro_rules! both {
@@ -31,7 +31,7 @@ macro_rules! both {
     };
 }
 
-impl Simd for Avx2 {
+impl<const VNNI: bool> Simd for Avx2<VNNI> {
     type V = [__m256; 2];
     // 16 registers, two for a vector: 1 x 4, 2 x 2 or 6 x 1 accumulators, the weights, and one for the row's value.
     const ROWS: [usize; 3] = [1, 2, 6];
@@ -140,34 +140,62 @@ unsafe fn now(mut sums: __m256i) -> __m256i {
     sums
 }
 
-impl Int8 for Avx2 {
+/// Sums of products of bytes by AVX-VNNI.
+#[inline(always)]
+unsafe fn four_products(sums: [__m256i; 2], unsigned: [__m256i; 2], quants: __m256i) -> [__m256i; 2] {
+    unsafe {
+        let low = _mm256_dpbusd_avx_epi32(sums[0], unsigned[0], quants);
+        [low, _mm256_dpbusd_avx_epi32(sums[1], unsigned[1], quants)]
+    }
+}
+
+/// Those of AVX2: pairs of products in 16 bits each, then pairs of pairs in 32. The inputs are made positive, and their
+/// signs given to the weights: a row's vectors share that.
+#[inline(always)]
+unsafe fn pairs_of_products(sums: [__m256i; 2], weights: [__m256i; 2], quants: __m256i) -> [__m256i; 2] {
+    unsafe {
+        let (sizes, ones) = (_mm256_abs_epi8(quants), _mm256_set1_epi16(1));
+        let low = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[0], quants));
+        let high = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[1], quants));
+        let low = _mm256_add_epi32(sums[0], _mm256_madd_epi16(low, ones));
+        let high = _mm256_add_epi32(sums[1], _mm256_madd_epi16(high, ones));
+        [now(low), now(high)]
+    }
+}
+
+impl<const VNNI: bool> Int8 for Avx2<VNNI> {
     type Sums = [__m256i; 2];
-    /// In 16 bits: a group's products come to `GROUP / 2 * 15 * 127 = 30 480` at most, in each half of a lane.
+    /// Without VNNI in 16 bits: a group's products come to `GROUP / 2 * 15 * 127 = 30 480` at most, in each half of a lane.
     type NibbleSums = [__m256i; 2];
+    /// With VNNI 128 more than the weights, so that they are positive.
     type Quads = [__m256i; 2];
-    // 16 registers: 4 rows of a vector take 8 for sums, 2 for weights, 2 for their sizes, one for inputs, one for ones and
-    // two for products. One row of two vectors takes 4 for sums, 4 for weights and 4 for their sizes.
-    const INT8_ROWS: usize = 4;
-    const INT8_ROWS_OF_BOTH: usize = 1;
-    const INT8_AHEAD: Ahead = SOON;
+    // 16 registers: 4 rows of a vector take 8 for sums, 2 for weights, 2 for inputs and their sizes, one for ones and two for
+    // products. One row of two vectors takes 4 for sums and 4 for weights. By VNNI 6 rows take 12 for sums, 2 for weights and
+    // one for inputs; two of two vectors 8, 4 and one.
+    const INT8_ROWS: usize = if VNNI { 6 } else { 4 };
+    const INT8_ROWS_OF_BOTH: usize = if VNNI { 2 } else { 1 };
+    const INT8_AHEAD: Ahead = if VNNI { Ahead::USUAL } else { SOON };
 
     #[inline(always)]
     unsafe fn nibble_zero() -> Self::NibbleSums {
         unsafe { [_mm256_setzero_si256(); 2] }
     }
     #[inline(always)]
-    unsafe fn begin(_: *const InputGroup) -> Self::Sums {
-        unsafe { [_mm256_setzero_si256(); 2] }
+    unsafe fn begin(x: *const InputGroup) -> Self::Sums {
+        unsafe { if VNNI { [_mm256_set1_epi32((*x).offset); 2] } else { [_mm256_setzero_si256(); 2] } }
     }
     #[inline(always)]
     unsafe fn load_quads(from: *const u8) -> Self::Quads {
-        unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8 * QUAD).cast())] }
+        unsafe {
+            let weights = load_bytes(from);
+            if VNNI { weights.map(|weights| _mm256_xor_si256(weights, _mm256_set1_epi8(i8::MIN))) } else { weights }
+        }
     }
     #[inline(always)]
     unsafe fn load_nibbles(from: *const u8) -> [Self::Quads; 2] {
         unsafe {
             let below = _mm256_set1_epi8(15);
-            let bytes = Self::load_quads(from);
+            let bytes = load_bytes(from);
             let upper = bytes.map(|bytes| _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), below));
             [bytes.map(|bytes| _mm256_and_si256(bytes, below)), upper]
         }
@@ -175,14 +203,8 @@ impl Int8 for Avx2 {
     #[inline(always)]
     unsafe fn dot(sums: Self::Sums, weights: Self::Quads, x: *const InputGroup, quad: usize) -> Self::Sums {
         unsafe {
-            let quants = _mm256_set1_epi32((&raw const (*x).quants).cast::<i32>().add(quad).read());
-            // Pairs of products in 16 bits each, then pairs of pairs in 32. All rows share the sizes of weights.
-            let [low, high] = weights
-                .map(|weights| _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(quants, weights)));
-            let ones = _mm256_set1_epi16(1);
-            let low = _mm256_add_epi32(sums[0], _mm256_madd_epi16(low, ones));
-            let high = _mm256_add_epi32(sums[1], _mm256_madd_epi16(high, ones));
-            [now(low), now(high)]
+            let quants = quad_of(x, quad);
+            if VNNI { four_products(sums, weights, quants) } else { pairs_of_products(sums, weights, quants) }
         }
     }
     #[inline(always)]
@@ -193,7 +215,10 @@ impl Int8 for Avx2 {
         quad: usize,
     ) -> Self::NibbleSums {
         unsafe {
-            let quants = _mm256_set1_epi32((&raw const (*x).quants).cast::<i32>().add(quad).read());
+            let quants = quad_of(x, quad);
+            if VNNI {
+                return four_products(sums, weights, quants);
+            }
             let low = _mm256_add_epi16(sums[0], _mm256_maddubs_epi16(weights[0], quants));
             let high = _mm256_add_epi16(sums[1], _mm256_maddubs_epi16(weights[1], quants));
             [now(low), now(high)]
@@ -201,7 +226,7 @@ impl Int8 for Avx2 {
     }
     #[inline(always)]
     unsafe fn of_nibbles(sums: Self::NibbleSums) -> Self::Sums {
-        unsafe { sums.map(|sums| _mm256_madd_epi16(sums, _mm256_set1_epi16(1))) }
+        if VNNI { sums } else { unsafe { sums.map(|sums| _mm256_madd_epi16(sums, _mm256_set1_epi16(1))) } }
     }
     #[inline(always)]
     unsafe fn sums_to_f32(sums: Self::Sums) -> Self::V {
@@ -214,14 +239,37 @@ impl Int8 for Avx2 {
             [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
         }
     }
-    #[target_feature(enable = "avx2,fma,f16c")]
+    #[inline(always)]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
-        // SAFETY: passed on to the caller.
-        unsafe { int8::register_tile::<Self, W, R>(&p) }
+        unsafe { if VNNI { int8_tile_by_vnni::<W, R>(p) } else { int8_tile::<W, R>(p) } }
     }
 }
 
-impl ToBytes for Avx2 {
+/// Bytes of a vector's lanes.
+#[inline(always)]
+unsafe fn load_bytes(from: *const u8) -> [__m256i; 2] {
+    unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8 * QUAD).cast())] }
+}
+
+/// Four inputs, for all lanes.
+#[inline(always)]
+unsafe fn quad_of(x: *const InputGroup, quad: usize) -> __m256i {
+    unsafe { _mm256_set1_epi32((&raw const (*x).quants).cast::<i32>().add(quad).read()) }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
+    // SAFETY: passed on to the caller.
+    unsafe { int8::register_tile::<Avx2<false>, W, R>(&p) }
+}
+
+#[target_feature(enable = "avxvnni,avx2,fma,f16c")]
+unsafe fn int8_tile_by_vnni<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
+    // SAFETY: passed on to the caller.
+    unsafe { int8::register_tile::<Avx2<true>, W, R>(&p) }
+}
+
+impl<const VNNI: bool> ToBytes for Avx2<VNNI> {
     #[inline(always)]
     unsafe fn largest_of_each(values: [Self::V; ROUNDED_AT_ONCE]) -> [f32; ROUNDED_AT_ONCE] {
         unsafe {
@@ -239,7 +287,7 @@ impl ToBytes for Avx2 {
     }
 }
 
-impl Bf16 for Avx2 {
+impl<const VNNI: bool> Bf16 for Avx2<VNNI> {
     // 16 registers, two for a vector.
     const BF16_CHAINS: usize = 6;
 

@@ -8,6 +8,8 @@ use super::dots::{self, Dot};
 pub(in super::super) struct Sets {
     /// AVX2 with FMA and 16-bit floats.
     pub(in super::super) avx2: bool,
+    /// Products of bytes beside AVX2.
+    pub(in super::super) avx_vnni: bool,
     /// AVX-512 as far as kernels need it.
     pub(in super::super) avx512: bool,
     /// Products of bytes of AVX-512.
@@ -23,6 +25,7 @@ impl Sets {
     pub(in super::super) fn detect() -> Self {
         let avx2 =
             is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+        let avx_vnni = avx2 && is_x86_feature_detected!("avxvnni");
         let avx512 = avx2
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -31,6 +34,6 @@ impl Sets {
         let bf16 = if vnni { dots::tried() } else { Dot::None };
         // Inputs of tiles are rounded by an instruction of AVX512-BF16.
         let amx = vnni && is_x86_feature_detected!("avx512bf16") && amx::available();
-        Self { avx2, avx512, vnni, bf16, amx }
+        Self { avx2, avx_vnni, avx512, vnni, bf16, amx }
     }
 }

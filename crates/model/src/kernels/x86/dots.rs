@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use espalier_speculation::SplitMix64;
 
-use super::super::bf16::{self, Bf16Group, Bits, Dots, Floats, TILE_BYTES};
+use super::super::bf16::{self, Bf16Group, Dots, Floats, TILE_BYTES};
 use super::super::blocks::{self, BlockProduct, Format, GROUP, TileProduct};
 use super::super::portable::Portable;
 use super::super::simd::LANES;
 use super::avx512::Avx512;
+use super::bits::Bits;
 use super::denormals;
 
 /// What the instruction is worth on this processor.

@@ -3,6 +3,7 @@
 mod amx;
 mod avx2;
 mod avx512;
+mod bits;
 mod bytes;
 mod denormals;
 mod detect;
