@@ -1,8 +1,5 @@
 # For scripts to source: Debian packages without installing them.
 
-# shellcheck source=/dev/null
-release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-
 # Gives apt lists and a cache of its own in a folder, so that nothing of the machine's is changed, and packages of an
 # architecture beside the machine's own if one is named. Further sources may be put into FOLDER/sources.
 #   own_apt FOLDER [ARCHITECTURE]
@@ -13,7 +10,6 @@ own_apt() {
     cp /etc/apt/sources.list.d/debian.sources "$folder/sources/own.sources"
     cat > "$folder/apt.conf" <<EOF
 APT::Architectures { "$(dpkg --print-architecture)"; ${2:+"\"$2\"; "}};
-APT::Default-Release "$release";
 APT::Sandbox::User "";
 Dir::Etc::sourcelist "/dev/null";
 Dir::Etc::sourceparts "$folder/sources";

@@ -6,8 +6,8 @@
 //! the same bits, and a row's bits do not depend on other rows. Weights of 4 bits count from the smallest of their group,
 //! which adds `smallest * sum of inputs` by a second multiply-add.
 //!
-//! Some processors multiply an unsigned with a signed byte only. So either the inputs are made positive and their signs given
-//! to the weights, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away
+//! Some processors multiply an unsigned with a signed byte only. So either the weights are made positive and their signs given
+//! to the inputs, or [`OFFSET`] is added to the weights and the input's part of that, `OFFSET * sum of inputs`, taken away
 //! again.
 
 use super::ahead::Ahead;

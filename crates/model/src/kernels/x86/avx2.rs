@@ -149,14 +149,13 @@ unsafe fn four_products(sums: [__m256i; 2], unsigned: [__m256i; 2], quants: __m2
     }
 }
 
-/// Those of AVX2: pairs of products in 16 bits each, then pairs of pairs in 32. The inputs are made positive, and their
-/// signs given to the weights: a row's vectors share that.
+/// Those of AVX2: pairs of products in 16 bits each, then pairs of pairs in 32. All rows share the sizes of weights.
 #[inline(always)]
 unsafe fn pairs_of_products(sums: [__m256i; 2], weights: [__m256i; 2], quants: __m256i) -> [__m256i; 2] {
     unsafe {
-        let (sizes, ones) = (_mm256_abs_epi8(quants), _mm256_set1_epi16(1));
-        let low = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[0], quants));
-        let high = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(weights[1], quants));
+        let [low, high] =
+            weights.map(|weights| _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(quants, weights)));
+        let ones = _mm256_set1_epi16(1);
         let low = _mm256_add_epi32(sums[0], _mm256_madd_epi16(low, ones));
         let high = _mm256_add_epi32(sums[1], _mm256_madd_epi16(high, ones));
         [now(low), now(high)]
@@ -169,9 +168,9 @@ impl<const VNNI: bool> Int8 for Avx2<VNNI> {
     type NibbleSums = [__m256i; 2];
     /// With VNNI 128 more than the weights, so that they are positive.
     type Quads = [__m256i; 2];
-    // 16 registers: 4 rows of a vector take 8 for sums, 2 for weights, 2 for inputs and their sizes, one for ones and two for
-    // products. One row of two vectors takes 4 for sums and 4 for weights. By VNNI 6 rows take 12 for sums, 2 for weights and
-    // one for inputs; two of two vectors 8, 4 and one.
+    // 16 registers: 4 rows of a vector take 8 for sums, 2 for weights, 2 for their sizes, one for inputs, one for ones and
+    // two for products. One row of two vectors takes 4 for sums, 4 for weights and 4 for their sizes. By VNNI 6 rows take 12
+    // for sums, 2 for weights and one for inputs; two of two vectors 8, 4 and one.
     const INT8_ROWS: usize = if VNNI { 6 } else { 4 };
     const INT8_ROWS_OF_BOTH: usize = if VNNI { 2 } else { 1 };
     const INT8_AHEAD: Ahead = if VNNI { Ahead::USUAL } else { SOON };
