@@ -240,7 +240,7 @@ impl<const VNNI: bool> Int8 for Avx2<VNNI> {
     }
     #[inline(always)]
     unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
-        unsafe { if VNNI { int8_tile_by_vnni::<W, R>(p) } else { int8_tile::<W, R>(p) } }
+        unsafe { if VNNI { int8_tile_by_vnni::<W, R>(&p) } else { int8_tile::<W, R>(&p) } }
     }
 }
 
@@ -257,15 +257,15 @@ unsafe fn quad_of(x: *const InputGroup, quad: usize) -> __m256i {
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn int8_tile<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
+unsafe fn int8_tile<W: Weights, const R: usize>(p: &TileProduct<InputGroup>) {
     // SAFETY: passed on to the caller.
-    unsafe { int8::register_tile::<Avx2<false>, W, R>(&p) }
+    unsafe { int8::register_tile::<Avx2<false>, W, R>(p) }
 }
 
 #[target_feature(enable = "avxvnni,avx2,fma,f16c")]
-unsafe fn int8_tile_by_vnni<W: Weights, const R: usize>(p: TileProduct<InputGroup>) {
+unsafe fn int8_tile_by_vnni<W: Weights, const R: usize>(p: &TileProduct<InputGroup>) {
     // SAFETY: passed on to the caller.
-    unsafe { int8::register_tile::<Avx2<true>, W, R>(&p) }
+    unsafe { int8::register_tile::<Avx2<true>, W, R>(p) }
 }
 
 impl<const VNNI: bool> ToBytes for Avx2<VNNI> {
