@@ -20,7 +20,7 @@ test *args:
 emulate *commands:
     tests/emulation/run "$@"
 
-# Compares them on emulated ARM processors: minutes, the first time a quarter of an hour.
+# Compares them on emulated ARM processors: minutes, the first time half an hour.
 [positional-arguments]
 emulate-arm *args:
     tests/emulation/arm "$@"
