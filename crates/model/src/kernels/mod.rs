@@ -270,6 +270,13 @@ mod tests {
         }
     }
 
+    /// Who emulates a processor names its tables: one that is not found there would not be compared with others.
+    #[test]
+    fn tables_are_those_that_the_emulated_processor_has() {
+        let Ok(expected) = std::env::var("EMULATED_KERNELS") else { return };
+        assert!(Kernels::available().iter().map(|kernels| kernels.name).eq(expected.split(' ')), "{expected}");
+    }
+
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[test]
     fn what_the_system_says_of_the_processor_is_used() {
