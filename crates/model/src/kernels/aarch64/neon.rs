@@ -10,6 +10,7 @@ use std::arch::asm;
 use super::super::bf16::{self, Bf16, Floats, Order};
 use super::super::blocks::{GROUP, TileProduct};
 use super::super::int8::{self, InputGroup, Int8, QUAD, Weights};
+use super::super::portable::Portable;
 use super::super::rounding::{ROUNDED_AT_ONCE, ToBytes};
 use super::super::simd::{LANES, Product, Simd, Weight, to_array};
 use super::super::tile::register_tile;
@@ -259,7 +260,7 @@ impl<const DOTS: bool> Bf16 for Neon<DOTS> {
     const BF16_CHAINS: usize = 6;
 
     // Told to make zeros of numbers that are too small, these processors decide by the exact result, others by the rounded
-    // one. So they are not told to, and the few results that may be too small are computed lane by lane.
+    // one. So they are not told to, and the few results that may be too small are computed by portable code.
     #[inline(always)]
     unsafe fn fma_or_zero(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         unsafe {
@@ -294,8 +295,7 @@ unsafe fn all_normal(v: [float32x4_t; 4]) -> bool {
 unsafe fn fma_or_zero_by_lanes(a: [float32x4_t; 4], b: [float32x4_t; 4], c: [float32x4_t; 4]) -> [float32x4_t; 4] {
     unsafe {
         let (a, b, c) = (to_array::<Neon<false>>(a), to_array::<Neon<false>>(b), to_array::<Neon<false>>(c));
-        let sums: [f32; LANES] = std::array::from_fn(|i| bf16::fma_or_zero(a[i], b[i], c[i]));
-        Neon::<false>::load(sums.as_ptr())
+        Neon::<false>::load(Portable::fma_or_zero(a, b, c).as_ptr())
     }
 }
 
@@ -304,7 +304,6 @@ unsafe fn fma_or_zero_by_lanes(a: [float32x4_t; 4], b: [float32x4_t; 4], c: [flo
 unsafe fn add_or_zero_by_lanes(a: [float32x4_t; 4], b: [float32x4_t; 4]) -> [float32x4_t; 4] {
     unsafe {
         let (a, b) = (to_array::<Neon<false>>(a), to_array::<Neon<false>>(b));
-        let sums: [f32; LANES] = std::array::from_fn(|i| bf16::add_or_zero(a[i], b[i]));
-        Neon::<false>::load(sums.as_ptr())
+        Neon::<false>::load(Portable::add_or_zero(a, b).as_ptr())
     }
 }
